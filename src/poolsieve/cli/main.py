@@ -1,0 +1,53 @@
+"""The `poolsieve` command and its exit status: 0 done, 1 some images failed, 2 could not run."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from poolsieve._version import __version__
+
+CANNOT_RUN = 2
+
+app = typer.Typer(
+    name="poolsieve",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="Pooled image moderation: test many images at once, find the few bad ones.",
+    epilog="Exit status: 0 done, 1 some images failed, 2 could not run.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"poolsieve {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and leave.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; leaves the process with the exit status."""
+    try:
+        app(arguments)
+    except (ValueError, OSError, ImportError) as error:
+        # What a user can mend comes as one of these, with a message that says how.
+        console = Console(stderr=True)
+        console.print("error:", style="bold red", end=" ")
+        console.print(str(error), markup=False, highlight=False)
+        sys.exit(CANNOT_RUN)

@@ -1,0 +1,5 @@
+"""Pooling designs: which images share which pool."""
+
+from poolsieve.designs.pooling import NO_IMAGE, Guarantees, Pooling, PoolingDesign
+
+__all__ = ["NO_IMAGE", "Guarantees", "Pooling", "PoolingDesign"]

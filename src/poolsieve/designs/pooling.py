@@ -1,0 +1,408 @@
+"""Which images share which pool: the pooling matrix Φ of the paper, as immutable index arrays."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from poolsieve.files import write_atomically
+
+FORMAT_VERSION = 1
+NO_IMAGE = -1
+"""Marks an empty place in `Pooling.pools` and `Pooling.pools_of`."""
+
+
+@dataclass(frozen=True)
+class Guarantees:
+    """What holds for a pooling, checked rather than claimed.
+
+    Attributes:
+        equal_pools: Every pool holds the same number of images.
+        equal_images: Every image is in the same number of pools.
+        max_shared: The most images that any two pools have in common (0 with disjoint pools).
+    """
+
+    equal_pools: bool
+    equal_images: bool
+    max_shared: int
+
+    @property
+    def single_overlap(self) -> bool:
+        """Any two pools share at most one image, which is the same as any two images sharing one pool."""
+        return self.max_shared <= 1
+
+    def __str__(self) -> str:
+        """One line for people."""
+        pools = "pools of equal size" if self.equal_pools else "pools of different sizes"
+        images = (
+            "every image in as many pools" if self.equal_images else "images in different numbers of pools"
+        )
+        shared = (
+            f"two pools share at most {self.max_shared} image{'s' * (self.max_shared != 1)}"
+            if self.max_shared
+            else "no two pools share an image"
+        )
+        return f"{pools}, {images}, {shared}"
+
+
+class Pooling:
+    """Any assignment of images to pools.
+
+    This is the general form: pools may have different sizes, as in a last short chunk, and may overlap
+    freely, as in random designs. `PoolingDesign` is the checked, balanced form that the paper asks for.
+
+    Args:
+        pools: One sequence of image numbers per pool, or an array (m, r) in which −1 is an empty place.
+        images: Number of images n. Images that are in no pool are allowed here.
+        pool_size: Places in a pool, i.e. the largest count that a pool may report; by default the size of
+            the largest pool.
+    """
+
+    def __init__(
+        self,
+        pools: ArrayLike | Iterable[Iterable[int]],
+        images: int,
+        *,
+        pool_size: int | None = None,
+    ) -> None:
+        members = [_members_of(pool, q, images) for q, pool in enumerate(pools)]  # type: ignore[arg-type]
+        if images < 1:
+            raise ValueError(f"a design needs at least one image, not {images}")
+        if not members:
+            raise ValueError("a design needs at least one pool")
+        largest = max(len(pool) for pool in members)
+        size = largest if pool_size is None else int(pool_size)
+        if size < largest:
+            raise ValueError(f"pool_size={size}, but one pool holds {largest} images")
+        table = np.full((len(members), max(size, 1)), NO_IMAGE, dtype=np.int32)
+        for row, pool in zip(table, members, strict=True):
+            row[: len(pool)] = pool
+        self._images = int(images)
+        self._pools = _frozen(table)
+        self._check()
+
+    def _check(self) -> None:
+        """What subclasses demand beyond membership; raises ValueError."""
+
+    # ---- shape
+
+    @property
+    def images(self) -> int:
+        """Number of images n."""
+        return self._images
+
+    @property
+    def pool_count(self) -> int:
+        """Number of pools m."""
+        return len(self._pools)
+
+    @property
+    def pool_size(self) -> int:
+        """Places in a pool r, which is the largest count that a pool may report."""
+        return int(self._pools.shape[1])
+
+    @property
+    def pools_per_image(self) -> int:
+        """The most pools that any image is in, c."""
+        return int(self.pools_of.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Pools × images, the shape of Φ."""
+        return self.pool_count, self.images
+
+    # ---- index arrays
+
+    @property
+    def pools(self) -> NDArray[np.int32]:
+        """Images of each pool, ascending, −1 behind them where a pool is short.  # (m, r)."""
+        return self._pools
+
+    @cached_property
+    def pool_sizes(self) -> NDArray[np.int64]:
+        """Number of images in each pool.  # (m,)."""
+        return _frozen((self._pools != NO_IMAGE).sum(axis=1))
+
+    @cached_property
+    def image_weights(self) -> NDArray[np.int64]:
+        """Number of pools each image is in.  # (n,)."""
+        return _frozen(np.bincount(self._pools[self._pools != NO_IMAGE], minlength=self.images))
+
+    @cached_property
+    def _places(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """For each image its pools and its place in each of them.  # two of (n, c)."""
+        pool, place = np.nonzero(self._pools != NO_IMAGE)
+        image = self._pools[pool, place]
+        order = np.argsort(image, kind="stable")
+        image, pool, place = image[order], pool[order], place[order]
+        weights = self.image_weights
+        rank = np.arange(len(image)) - np.repeat(np.cumsum(weights) - weights, weights)
+        width = max(int(weights.max()), 1)
+        pools_of = np.full((self.images, width), NO_IMAGE, dtype=np.int32)
+        places_of = np.full((self.images, width), NO_IMAGE, dtype=np.int32)
+        pools_of[image, rank] = pool
+        places_of[image, rank] = place
+        return _frozen(pools_of), _frozen(places_of)
+
+    @property
+    def pools_of(self) -> NDArray[np.int32]:
+        """Pools of each image, ascending, −1 behind them where an image is in fewer.  # (n, c)."""
+        return self._places[0]
+
+    @property
+    def places_of(self) -> NDArray[np.int32]:
+        """`pools[pools_of[j, u], places_of[j, u]] == j`.  # (n, c)."""
+        return self._places[1]
+
+    # ---- matrix views
+
+    @cached_property
+    def sparse(self) -> sp.csr_array:
+        """Φ as a sparse matrix of int32.  # (m, n)."""
+        pool, place = np.nonzero(self._pools != NO_IMAGE)
+        ones = np.ones(len(pool), dtype=np.int32)
+        return sp.csr_array((ones, (pool, self._pools[pool, place])), shape=self.shape)
+
+    def dense(self) -> NDArray[np.int8]:
+        """Φ as a dense 0/1 matrix, made anew on each call.  # (m, n)."""
+        return self.sparse.toarray().astype(np.int8)
+
+    def counts(self, bad: ArrayLike) -> NDArray[np.int64]:
+        """True number of bad images in each pool, Φx, for one chunk (n,) or many (chunks, n)."""
+        flags = np.asarray(bad)
+        if flags.shape[-1:] != (self.images,):
+            raise ValueError(f"the design has {self.images} images, but `bad` has shape {flags.shape}")
+        padded = np.concatenate([flags != 0, np.zeros((*flags.shape[:-1], 1), dtype=bool)], axis=-1)
+        total = np.zeros((*flags.shape[:-1], self.pool_count), dtype=np.int64)
+        for place in range(self.pool_size):  # −1 finds the extra column of zeros
+            total += padded[..., self._pools[:, place]]
+        return total
+
+    # ---- what holds
+
+    @cached_property
+    def guarantees(self) -> Guarantees:
+        """What holds for this pooling, found in one pass over the overlaps of its pools."""
+        sizes, weights = self.pool_sizes, self.image_weights
+        return Guarantees(
+            equal_pools=bool((sizes == self.pool_size).all()),
+            equal_images=bool((weights == weights[0]).all()),
+            max_shared=int(self._overlaps().max()) if self.pool_count > 1 else 0,
+        )
+
+    def _overlaps(self) -> sp.csr_array:
+        """Number of images that each pair of different pools shares.  # (m, m) sparse."""
+        gram = (self.sparse @ self.sparse.T).tocsr()
+        gram.setdiag(0)
+        return gram
+
+    # ---- smaller schemes
+
+    def restrict(self, images: int) -> Pooling:
+        """The scheme for a chunk of only the first `images` images.
+
+        The missing images are known negatives, so leaving them out changes no count: pools become shorter,
+        and pools that held none of the remaining images vanish. Every remaining image keeps all its pools,
+        and `pool_size` stays what it was, because a network that counts to r still does.
+        """
+        if not 1 <= images <= self.images:
+            raise ValueError(f"restrict takes 1 to {self.images} images, not {images}")
+        if images == self.images:
+            return self
+        kept = [pool[(pool != NO_IMAGE) & (pool < images)] for pool in self._pools]
+        nonempty = [pool for pool in kept if len(pool)]
+        return Pooling(nonempty or [[]], images, pool_size=self.pool_size)
+
+    # ---- files
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the design; `.npz` gives a compact archive, any other ending a text matrix of 0 and 1."""
+        target = Path(path)
+        if target.suffix == ".npz":
+            buffer = io.BytesIO()
+            np.savez_compressed(
+                buffer,
+                format_version=np.int64(FORMAT_VERSION),
+                images=np.int64(self.images),
+                pools=self._pools,
+            )
+            write_atomically(target, buffer.getvalue())
+        else:
+            rows = (" ".join(map(str, row)) for row in self.dense().tolist())
+            write_atomically(target, ("\n".join(rows) + "\n").encode())
+        return target
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a design written by `save`, or any text file with a matrix of 0 and 1.
+
+        Entries of a text matrix may stand together or be set apart by spaces, tabs, commas or semicolons;
+        lines that start with `#` or `%` are comments. `PoolingDesign.load` also checks balance and overlap.
+
+        Raises:
+            ValueError: The file is not a design; the message names the file and the place.
+        """
+        source = Path(path)
+        data = source.read_bytes()
+        try:
+            if zipfile.is_zipfile(io.BytesIO(data)):
+                return cls(*_parse_npz(data))
+            return cls(*_parse_text(data))
+        except ValueError as error:
+            raise ValueError(f"{source}: {error}") from None
+
+    @classmethod
+    def from_matrix(cls, matrix: ArrayLike) -> Self:
+        """Make a design from a dense matrix of 0 and 1.  # (m, n)."""
+        array = np.asarray(matrix)
+        if array.ndim != 2 or 0 in array.shape:
+            raise ValueError(f"a pooling matrix has two dimensions and is not empty; got shape {array.shape}")
+        wrong = np.argwhere((array != 0) & (array != 1))
+        if len(wrong):
+            q, j = wrong[0]
+            raise ValueError(
+                f"row {q}, column {j} holds {array[q, j]!r}; a pooling matrix holds only 0 and 1"
+            )
+        return cls([np.flatnonzero(row) for row in array], array.shape[1])
+
+    # ---- identity
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the design's content; the same on every machine and in every version."""
+        header = f"poolsieve design {self.images} {self.pool_count} {self.pool_size};".encode()
+        return hashlib.sha256(header + self._pools.astype("<i4").tobytes()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Pooling):
+            return NotImplemented
+        return self.images == other.images and np.array_equal(self._pools, other._pools)
+
+    def __hash__(self) -> int:
+        return int(self.fingerprint[:15], 16)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # `cached_property` writes to __dict__ directly and so still works.
+        if name in self.__dict__:
+            raise AttributeError(f"designs are immutable: cannot set {name!r}; make a new design instead")
+        if name not in ("_images", "_pools"):
+            raise AttributeError(f"designs are immutable: cannot set {name!r}")
+        super().__setattr__(name, value)
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} {self.pool_count} pools × {self.images} images, pool size {self.pool_size}, "
+            f"{self.pools_per_image} pools per image, {self.fingerprint[:8]}>"
+        )
+
+
+class PoolingDesign(Pooling):
+    """A balanced pooling with single overlaps, checked when it is made (paper, appendix "Choice of Φ").
+
+    m pools of exactly r images, every image in exactly c pools, any two images share at most one pool and
+    any two pools at most one image. Both overlap conditions say the same (Φ has no 2×2 block of ones), so
+    one pass over the sparse overlaps of the pools settles them.
+
+    Raises:
+        ValueError: A condition fails; the message names the pools or images where it does.
+    """
+
+    def _check(self) -> None:
+        sizes = self.pool_sizes
+        if (sizes != self.pool_size).any():
+            q = int(np.argmax(sizes != self.pool_size))
+            raise ValueError(
+                f"pool {q} holds {sizes[q]} images and not {self.pool_size}; all pools must be equal"
+            )
+        weights = self.image_weights
+        if (weights != weights[0]).any():
+            j = int(np.argmax(weights != weights[0]))
+            raise ValueError(
+                f"image {j} is in {weights[j]} pools and image 0 in {weights[0]}; all images must be in equally many"
+            )
+        if weights[0] == 0:
+            raise ValueError("no image is in any pool")
+        shared = self._overlaps().tocoo()
+        if shared.nnz and shared.data.max() > 1:
+            worst = int(np.argmax(shared.data > 1))
+            a, b = sorted((int(shared.row[worst]), int(shared.col[worst])))
+            images = np.intersect1d(self._pools[a], self._pools[b])
+            raise ValueError(
+                f"pools {a} and {b} share {len(images)} images ({', '.join(map(str, images[:4]))}): "
+                "two pools may share at most one (the matrix has a 2×2 block of ones)"
+            )
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array = np.ascontiguousarray(array)
+    array.flags.writeable = False
+    return array
+
+
+def _members_of(pool: Iterable[int], q: int, images: int) -> NDArray[np.int32]:
+    """Sorted members of pool q without empty places, checked."""
+    members = np.asarray(list(pool) if not isinstance(pool, np.ndarray) else pool)
+    if members.ndim != 1 or (members.size and not np.issubdtype(members.dtype, np.integer)):
+        raise ValueError(f"pool {q} is not a list of image numbers: {members!r}")
+    members = np.sort(members[members != NO_IMAGE])
+    if members.size and (members[0] < 0 or members[-1] >= images):
+        wrong = members[0] if members[0] < 0 else members[-1]
+        raise ValueError(f"pool {q} names image {wrong}, but images are numbered 0 to {images - 1}")
+    repeated = members[1:][members[1:] == members[:-1]]
+    if repeated.size:
+        raise ValueError(f"pool {q} holds image {repeated[0]} twice")
+    return members.astype(np.int32)
+
+
+def _parse_npz(data: bytes) -> tuple[NDArray[np.int32], int]:
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            version, images, pools = (archive[key] for key in ("format_version", "images", "pools"))
+    except (KeyError, zipfile.BadZipFile, OSError, EOFError) as error:
+        raise ValueError(f"not a design archive ({error})") from None
+    if int(version) != FORMAT_VERSION:
+        raise ValueError(
+            f"design format {int(version)} is not known here (this version reads {FORMAT_VERSION})"
+        )
+    if pools.ndim != 2 or not np.issubdtype(pools.dtype, np.integer):
+        raise ValueError(f"`pools` is not an integer table (shape {pools.shape}, type {pools.dtype})")
+    return pools, int(images)
+
+
+def _parse_text(data: bytes) -> tuple[list[list[int]], int]:
+    try:
+        text = data.decode("ascii")
+    except UnicodeDecodeError:
+        raise ValueError("neither a design archive (.npz) nor a text matrix of 0 and 1") from None
+    pools: list[list[int]] = []
+    width = 0
+    first_line = 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#%":
+            continue
+        entries = stripped.replace(",", " ").replace(";", " ").split()
+        if len(entries) == 1 or any(len(entry) > 1 for entry in entries):
+            entries = [character for entry in entries for character in entry]
+        wrong = next((k for k, entry in enumerate(entries) if entry not in "01"), None)
+        if wrong is not None:
+            raise ValueError(f"line {number}, entry {wrong + 1} is {entries[wrong]!r}; expected 0 or 1")
+        if not pools:
+            width, first_line = len(entries), number
+        elif len(entries) != width:
+            raise ValueError(f"line {number} has {len(entries)} entries, line {first_line} has {width}")
+        pools.append([k for k, entry in enumerate(entries) if entry == "1"])
+    if not pools:
+        raise ValueError("the file holds no rows")
+    return pools, width
