@@ -1,0 +1,73 @@
+"""Random regular designs, made by trading images between pools."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poolsieve.designs.kernels import mix, remove_blocks
+
+_MIXING = 10
+"""Trades per entry of the matrix that make a regular start random."""
+
+
+def random_regular(
+    images: int, pool_size: int, pools_per_image: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Pools of r images with every image in c of them, otherwise random; pools may share many images.
+
+    Pool q starts with images qr, …, qr + r − 1 (mod n); random trades, none of which puts an image twice
+    into a pool, then mix the pools. So this always succeeds, also for dense matrices.  # (m, r)
+    """
+    return _Slots.regular(images, pool_size, pools_per_image, rng).pools
+
+
+def edge_switching(
+    images: int,
+    pool_size: int,
+    pools_per_image: int,
+    rng: np.random.Generator,
+    *,
+    restarts: int = 3,
+    trades: int = 400_000,
+) -> NDArray[np.int64] | None:
+    """A random regular design whose 2×2 blocks of ones are traded away, one by one.
+
+    Args:
+        images: Number of images n.
+        pool_size: Images in a pool r.
+        pools_per_image: Pools of an image c.
+        rng: Source of randomness.
+        restarts: Random starts before giving up.
+        trades: Trades that may be weighed from one start. A number and not a time, so that the outcome is
+            the same on every machine.
+
+    Returns:
+        The pools, or None if some blocks were left at every attempt.  # (m, r)
+    """
+    for _ in range(restarts):
+        slots = _Slots.regular(images, pool_size, pools_per_image, rng)
+        seed = rng.integers(2**63, dtype=np.uint64)
+        if remove_blocks(slots.pools, slots.pools_of, slots.ranks, trades, seed):
+            return slots.pools
+    return None
+
+
+class _Slots:
+    """The index arrays that the kernels change: `pools_of[pools[q, p], ranks[q, p]] == q`."""
+
+    def __init__(self, pools: NDArray[np.int64], images: int, pools_per_image: int) -> None:
+        order = np.argsort(pools, axis=None, kind="stable")  # slots, by image
+        self.pools = pools
+        self.pools_of = (order // pools.shape[1]).reshape(images, pools_per_image)
+        self.ranks = np.empty(pools.size, dtype=np.int64)
+        self.ranks[order] = np.tile(np.arange(pools_per_image), images)
+        self.ranks = self.ranks.reshape(pools.shape)
+
+    @classmethod
+    def regular(cls, images: int, pool_size: int, pools_per_image: int, rng: np.random.Generator) -> _Slots:
+        entries = images * pools_per_image
+        slots = cls(np.arange(entries).reshape(-1, pool_size) % images, images, pools_per_image)
+        seed = rng.integers(2**63, dtype=np.uint64)
+        mix(slots.pools, slots.pools_of, slots.ranks, _MIXING * entries, seed)
+        return slots
