@@ -1,0 +1,28 @@
+"""Backbones cut in two, and the individual and pooled networks built on them.
+
+Needs torch, which the extra `poolsieve[train]` installs; moderating images does not import this package.
+"""
+
+from poolsieve.networks.backbone import Preprocessing, SplitBackbone
+from poolsieve.networks.cost import Cost, multiply_adds, stage_multiply_adds
+from poolsieve.networks.gate import Gate
+from poolsieve.networks.merging import merge_pools
+from poolsieve.networks.pooled import IndividualNetwork, PooledNetwork, PoolOutputs
+from poolsieve.networks.registry import list_backbones, load_backbone
+from poolsieve.networks.splitting import split_module
+
+__all__ = [
+    "Cost",
+    "Gate",
+    "IndividualNetwork",
+    "PoolOutputs",
+    "PooledNetwork",
+    "Preprocessing",
+    "SplitBackbone",
+    "list_backbones",
+    "load_backbone",
+    "merge_pools",
+    "multiply_adds",
+    "split_module",
+    "stage_multiply_adds",
+]

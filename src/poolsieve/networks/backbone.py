@@ -1,0 +1,216 @@
+"""A feed-forward network as a row of named stages, cut in two at one of them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+Pixels = TypeVar("Pixels", Tensor, NDArray[np.float32])
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How pixels become network input: `(pixel − mean) / scale` per channel, on RGB from 0 to 255.
+
+    Attributes:
+        mean: Subtracted from each channel.
+        scale: Divides each channel after that.
+    """
+
+    mean: tuple[float, float, float] = (123.675, 116.28, 103.53)
+    scale: tuple[float, float, float] = (58.395, 57.12, 57.375)
+
+    def __post_init__(self) -> None:
+        if len(self.mean) != 3 or len(self.scale) != 3:
+            raise ValueError(f"mean and scale have one number per channel; got {self.mean} and {self.scale}")
+        if not all(value > 0 for value in self.scale):
+            raise ValueError(f"every scale must be positive; got {self.scale}")
+
+    def __call__(self, pixels: Pixels) -> Pixels:
+        """Turn RGB pixels of 0 to 255, as floats, into network input.  # (..., 3, H, W)."""
+        if isinstance(pixels, Tensor):
+            mean = torch.tensor(self.mean, dtype=pixels.dtype, device=pixels.device)
+            scale = torch.tensor(self.scale, dtype=pixels.dtype, device=pixels.device)
+            return (pixels - mean[:, None, None]) / scale[:, None, None]
+        means, scales = np.asarray(self.mean, pixels.dtype), np.asarray(self.scale, pixels.dtype)
+        return (pixels - means[:, None, None]) / scales[:, None, None]
+
+
+class SplitBackbone(nn.Module):
+    """A backbone whose first blocks are the front and whose other blocks are the back (paper, eq:inn).
+
+    The paper's blocks f⁽¹⁾ … f⁽ᴸ⁻¹⁾ are `stages` in order followed by the global pooling, and f⁽ᴸ⁾ is
+    `final`. Cutting at the stage named `cut` makes l the number of stages up to and including it.
+    `front` and `back` are views: they hold the same modules as `stages`, so training one trains the other.
+
+    Args:
+        name: What the backbone is called in messages and bundles.
+        stages: The stages in order; the names are the cut points.
+        final: The last linear layer.
+        cut: The front ends after this stage.
+        input_size: Height and width of the images in pixels.
+        preprocessing: How pixels become network input.
+        tail: What turns the last stage's output into a vector; by default the mean over locations.
+
+    Attributes:
+        cut_points: Names of all stages, in order.
+        feature_shape: Channels, height and width of the front features of one image.
+        feature_width: Length of the vector that `back` gives, the "last-but-one layer".
+    """
+
+    def __init__(
+        self,
+        name: str,
+        stages: Mapping[str, nn.Module],
+        final: nn.Linear,
+        *,
+        cut: str,
+        input_size: int,
+        preprocessing: Preprocessing,
+        tail: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.cut_points = tuple(stages)
+        self.input_size = int(input_size)
+        self.preprocessing = preprocessing
+        self.stages = nn.ModuleDict({_module_key(point): stage for point, stage in stages.items()})
+        self.tail = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(1)) if tail is None else tail
+        self.final = final
+        self.stage_shapes = self._find_shapes()
+        self.cut = self._checked(cut)
+
+    # ---- the parts
+
+    @property
+    def front(self) -> nn.Sequential:
+        """Images (N, 3, S, S) to front features (N, C, H, W), the paper's IFM."""
+        return self.segment(None, self.cut)
+
+    @property
+    def back(self) -> nn.Sequential:
+        """Front or merged features (N, C, H, W) to feature vectors (N, F)."""
+        return self.segment(self.cut, None)
+
+    @property
+    def feature_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of one image's front features."""
+        channels, height, width = self.stage_shapes[self.cut]
+        return channels, height, width
+
+    @property
+    def feature_width(self) -> int:
+        """Length of the vector before the final layer."""
+        return self.final.in_features
+
+    def segment(self, start: str | None, stop: str | None) -> nn.Sequential:
+        """The stages after cut point `start`, up to and including `stop`, as a view on the same modules.
+
+        Args:
+            start: Cut point whose output the segment takes; None to take images.
+            stop: Cut point whose output the segment gives; None to give the vector before the final layer.
+        """
+        first = 0 if start is None else self.cut_points.index(self._checked(start)) + 1
+        last = len(self.cut_points) if stop is None else self.cut_points.index(self._checked(stop)) + 1
+        if first >= last and stop is not None:
+            raise ValueError(f"{self.name}: no stage lies after {start!r} and up to {stop!r}")
+        parts = [self.stages[_module_key(point)] for point in self.cut_points[first:last]]
+        view = nn.Sequential(*parts, *([self.tail] if stop is None else []))
+        view.training = self.training  # a new Sequential would claim to be training
+        return view
+
+    def with_cut(self, cut: str) -> SplitBackbone:
+        """The same modules, cut elsewhere."""
+        return self._assembled(self._stage_map(), self.final, self.tail, self._checked(cut))
+
+    def with_outputs(self, outputs: int) -> SplitBackbone:
+        """A backbone that shares this front but has its own copy of the back and a new final layer.
+
+        The copies start with equal weights and learn apart. The front is the same modules, so it can only
+        be trained, frozen, or put in evaluation mode for all that share it.
+
+        Args:
+            outputs: Number of outputs of the new final layer: 2 for individual and binary networks, r + 1
+                for counting ones.
+        """
+        if outputs < 1:
+            raise ValueError(f"a network needs at least one output, not {outputs}")
+        boundary = self.cut_points.index(self.cut)
+        stages = {
+            point: stage if k <= boundary else copy.deepcopy(stage)
+            for k, (point, stage) in enumerate(self._stage_map().items())
+        }
+        weight = self.final.weight
+        final = nn.Linear(self.final.in_features, outputs, device=weight.device, dtype=weight.dtype)
+        return self._assembled(stages, final, copy.deepcopy(self.tail), self.cut)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits of every image: final ∘ back ∘ front (eq:inn).  # (N, 3, S, S) -> (N, outputs)."""
+        return self.final(self.back(self.front(images)))
+
+    # ---- inside
+
+    def extra_repr(self) -> str:
+        """The line that torch prints at the top of the module."""
+        return f"{self.name} at {self.input_size} px, cut after {self.cut!r}"
+
+    def _stage_map(self) -> dict[str, nn.Module]:
+        return {point: self.stages[_module_key(point)] for point in self.cut_points}
+
+    def _assembled(
+        self, stages: Mapping[str, nn.Module], final: nn.Linear, tail: nn.Module, cut: str
+    ) -> SplitBackbone:
+        made = SplitBackbone(
+            self.name,
+            stages,
+            final,
+            cut=cut,
+            input_size=self.input_size,
+            preprocessing=self.preprocessing,
+            tail=tail,
+        )
+        made.training = self.training
+        return made
+
+    def _checked(self, cut: str) -> str:
+        if cut not in self.cut_points:
+            raise ValueError(
+                f"{self.name} has no cut point {cut!r}; its cut points are {', '.join(self.cut_points)}"
+            )
+        if len(self.stage_shapes[cut]) != 3:
+            raise ValueError(
+                f"{self.name} cannot be cut after {cut!r}: it gives {self.stage_shapes[cut]} and not "
+                "feature maps (channels, height, width); choose an earlier cut point"
+            )
+        return cut
+
+    def _find_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of one image's features after every stage, found without computing anything."""
+        values = torch.empty(1, 3, self.input_size, self.input_size, device="meta")
+        shapes: dict[str, tuple[int, ...]] = {}
+        for point, stage in self._stage_map().items():
+            values = without_numbers(stage)(values)
+            shapes[point] = tuple(values.shape[1:])
+        return shapes
+
+
+def without_numbers(module: nn.Module) -> nn.Module:
+    """A copy in evaluation mode whose tensors have shapes but no storage, to find shapes and costs with."""
+    memo: dict[int, object] = {}
+    for parameter in module.parameters():
+        memo[id(parameter)] = nn.Parameter(parameter.detach().to("meta"), requires_grad=False)
+    for buffer in module.buffers():
+        memo[id(buffer)] = buffer.to("meta")
+    return copy.deepcopy(module, memo).eval()  # deepcopy takes these in place of the real tensors
+
+
+def _module_key(point: str) -> str:
+    """torch allows no dots in the names of modules."""
+    return point.replace(".", "_")

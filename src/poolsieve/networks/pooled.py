@@ -1,0 +1,122 @@
+"""The paper's networks on front features: one image at a time (INN), or a pool at a time (BPNN, QPNN)."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Literal
+
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from poolsieve.networks.backbone import SplitBackbone
+from poolsieve.networks.gate import Gate
+from poolsieve.networks.merging import merge_pools
+
+Merge = Literal["max", "gated"]
+
+
+@dataclass(frozen=True)
+class PoolOutputs:
+    """What a pooled network says.
+
+    Attributes:
+        logits: Unnormalised log-probabilities of each pool's counts 0 … r, or of clean and bad.
+            # (m, outputs)
+        features: The vectors before the final layer, as outlier detection takes them.  # (m, F)
+        image_logits: The gate's opinion of every image; None with the plain maximum.  # (n,)
+    """
+
+    logits: Tensor
+    features: Tensor
+    image_logits: Tensor | None
+
+
+class IndividualNetwork(nn.Module):
+    """The INN (eq:inn) from the cut on: front features of single images to two logits, clean and bad.
+
+    Args:
+        backbone: Its back is copied, so that networks made from one backbone learn apart. Its final layer
+            is copied too if it has two outputs, and else replaced by a new one.
+    """
+
+    def __init__(self, backbone: SplitBackbone) -> None:
+        super().__init__()
+        self.back, self.final = _own_back(backbone, outputs=2)
+
+    def embed(self, features: Tensor) -> Tensor:
+        """The vectors before the final layer.  # (N, C, H, W) -> (N, F)."""
+        return self.back(features)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits of clean and bad.  # (N, C, H, W) -> (N, 2)."""
+        return self.final(self.back(features))
+
+
+class PooledNetwork(nn.Module):
+    """BPNN and QPNN (eq:bpnn), and in matrix-pooled form BMPNN and QMPNN, from the cut on.
+
+    The front features of n images go in once, with a table of pools; each image is reused in every pool
+    that it is in. One pool is a table with one row, so the pooled and the matrix-pooled network are one.
+
+    Args:
+        backbone: Its back is copied, so that networks made from one backbone learn apart. Its final layer
+            is copied too if it has as many outputs as needed, and else replaced by a new one.
+        pool_size: Places in a pool, r. Pools may be shorter.
+        counting: r + 1 outputs for the counts 0 … r (QPNN); otherwise 2, any bad image or none (BPNN).
+        merge: `"max"` is the paper's entry-wise maximum, `"gated"` multiplies by the gate before it.
+        gate: The gate to use with `"gated"`, not copied, so that networks can share it; made if not given.
+    """
+
+    def __init__(
+        self,
+        backbone: SplitBackbone,
+        pool_size: int,
+        *,
+        counting: bool = True,
+        merge: Merge = "max",
+        gate: Gate | None = None,
+    ) -> None:
+        super().__init__()
+        if pool_size < 1:
+            raise ValueError(f"a pool has at least one place, not {pool_size}")
+        if merge not in ("max", "gated"):
+            raise ValueError(f"merge is 'max' or 'gated', not {merge!r}")
+        if merge == "max" and gate is not None:
+            raise ValueError("the plain maximum uses no gate; pass merge='gated' to use it")
+        channels = backbone.feature_shape[0]
+        if gate is not None and gate.channels != channels:
+            raise ValueError(f"the gate takes {gate.channels} channels, but the front gives {channels}")
+        self.pool_size = int(pool_size)
+        self.counting = counting
+        self.merge: Merge = merge
+        self.gate = Gate(channels) if merge == "gated" and gate is None else gate
+        self.back, self.final = _own_back(backbone, outputs=pool_size + 1 if counting else 2)
+
+    def forward(self, features: Tensor, pools: Tensor | ArrayLike) -> PoolOutputs:
+        """Read all pools (eq:qmpnn_output and eq:bmpnn_output take the arg max of these logits).
+
+        Args:
+            features: Front features of n images.  # (n, C, H, W)
+            pools: Image numbers of each pool, −1 where a place is empty.  # (m, r)
+        """
+        if len(pools) and len(pools[0]) > self.pool_size:  # type: ignore[arg-type, index]
+            raise ValueError(f"the network reads pools of up to {self.pool_size} images, not {len(pools[0])}")  # type: ignore[arg-type, index]
+        image_logits = None
+        if self.gate is not None:
+            opening, image_logits = self.gate(features)
+            features = features * opening
+        vectors = self.back(merge_pools(features, pools))
+        return PoolOutputs(self.final(vectors), vectors, image_logits)
+
+
+def _own_back(backbone: SplitBackbone, outputs: int) -> tuple[nn.Sequential, nn.Linear]:
+    final = backbone.final
+    if final.out_features == outputs:
+        final = copy.deepcopy(final)
+    else:
+        final = nn.Linear(final.in_features, outputs, device=final.weight.device, dtype=final.weight.dtype)
+    back = copy.deepcopy(backbone.back)
+    for parameter in (*back.parameters(), *final.parameters()):
+        parameter.requires_grad_(True)  # the backbone may have been frozen to cache its front features
+    return back, final
