@@ -12,6 +12,7 @@ from poolsieve.designs import feasibility
 from poolsieve.designs.array_code import array_code
 from poolsieve.designs.edge_switching import edge_switching
 from poolsieve.designs.feasibility import Parameters, broken_bound
+from poolsieve.designs.finite_plane import finite_plane
 from poolsieve.designs.pooling import PoolingDesign
 from poolsieve.designs.quasi_cyclic import quasi_cyclic
 
@@ -26,8 +27,8 @@ def balanced_design(images: int, pool_size: int, pools_per_image: int, seed: int
     two images at most one pool. Hence the design is (c−1)-disjunct and has RIP-1 of order 2c (paper,
     appendix "Choice of Φ").
 
-    Constructions are tried from the cheapest to the most persistent: array code, quasi-cyclic with greedy
-    shifts, random trades of images between pools. Images and pools are then numbered at random.
+    Constructions are tried from the cheapest to the most persistent: array code, finite plane, quasi-cyclic
+    with greedy shifts, random trades of images between pools. Images and pools are then numbered at random.
 
     Args:
         images: Number of images n.
@@ -48,20 +49,27 @@ def balanced_design(images: int, pool_size: int, pools_per_image: int, seed: int
     if pools is None:
         pools = edge_switching(*parameters, rng)
     if pools is None:
+        n, r, c = parameters
         raise ValueError(
-            f"no balanced design found for {parameters}: the counting bounds allow it but leave almost no "
-            f"room, c(r − 1) = {parameters.pools_per_image * (parameters.pool_size - 1)} of at most "
-            f"{parameters.images - 1}. {_advice(parameters)}"
+            f"no balanced design found for {parameters}: the counting bounds allow it but leave little room, "
+            f"c(r − 1) = {c * (r - 1)} of at most n − 1 = {n - 1} and r(c − 1) = {r * (c - 1)} of at most "
+            f"m − 1 = {parameters.pool_count - 1}. {_advice(parameters)}"
         )
     image_names = rng.permutation(parameters.images)
     pool_order = rng.permutation(len(pools))
     return PoolingDesign(image_names[pools[pool_order]], parameters.images)
 
 
-def _structured(parameters: Parameters, rng: np.random.Generator) -> NDArray[np.int64] | None:
-    """The constructions that take milliseconds whether they work or not."""
+def _structured(
+    parameters: Parameters, rng: np.random.Generator, tries: int = 3000
+) -> NDArray[np.int64] | None:
+    """The constructions that are quick whether they work or not."""
     pools = array_code(*parameters)
-    return quasi_cyclic(*parameters, rng) if pools is None else pools
+    if pools is None:
+        pools = finite_plane(*parameters)
+    if pools is None:
+        pools = quasi_cyclic(*parameters, rng, tries=tries)
+    return pools
 
 
 def _advice(parameters: Parameters) -> str:
@@ -81,6 +89,6 @@ def _advice(parameters: Parameters) -> str:
 def _first_that_works(neighbours: Iterator[Parameters]) -> Parameters | None:
     rng = np.random.Generator(np.random.PCG64(0))
     for choice in islice(neighbours, _LOOK_AHEAD):
-        if _structured(choice, rng) is not None:
+        if _structured(choice, rng, tries=50) is not None:
             return choice
     return None

@@ -60,9 +60,8 @@ class _Slots:
         order = np.argsort(pools, axis=None, kind="stable")  # slots, by image
         self.pools = pools
         self.pools_of = (order // pools.shape[1]).reshape(images, pools_per_image)
-        self.ranks = np.empty(pools.size, dtype=np.int64)
-        self.ranks[order] = np.tile(np.arange(pools_per_image), images)
-        self.ranks = self.ranks.reshape(pools.shape)
+        self.ranks = np.empty(pools.shape, dtype=np.int64)
+        self.ranks.flat[order] = np.tile(np.arange(pools_per_image), images)
 
     @classmethod
     def regular(cls, images: int, pool_size: int, pools_per_image: int, rng: np.random.Generator) -> _Slots:

@@ -1,5 +1,7 @@
-"""Compiled loops of the constructions. They draw from their own integer generator (splitmix64), so that a
-seed gives the same design on every machine and with every version of numpy and numba.
+"""Compiled loops of the constructions.
+
+They draw from an integer generator of their own (splitmix64), so that a seed gives the same design on every
+machine and with every version of numba.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from poolsieve.compiled import compiled
 EMPTY = -1
 _BITS_PER_CYCLE = 6
 """A switch that adds d cycles is taken with probability 2^(−6d): enough to leave a local minimum."""
-_PARTNERS = 60
+_PARTNERS = 20
 """Partners looked at for one bad edge before the best of them is taken."""
 
 
@@ -99,7 +101,7 @@ def _allowed(pools, pools_of, x, p, y, q):
     j, k = pools[x, p], pools[y, q]
     if x == y or j == k:
         return False
-    for u in range(pools_of.shape[1]):
+    for u in range(pools_of.shape[1]):  # noqa: SIM110 — numba compiles no generator here
         if pools_of[j, u] == y or pools_of[k, u] == x:
             return False
     return True

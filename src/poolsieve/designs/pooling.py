@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
-import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from operator import index
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,11 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from poolsieve.designs import matrix_files
 from poolsieve.files import write_atomically
 
-FORMAT_VERSION = 1
 NO_IMAGE = -1
 """Marks an empty place in `Pooling.pools` and `Pooling.pools_of`."""
+_MOST_IMAGES = 2**31 - 1
+"""Image numbers are kept as int32."""
 
 
 @dataclass(frozen=True)
@@ -76,19 +77,20 @@ class Pooling:
         *,
         pool_size: int | None = None,
     ) -> None:
+        images = index(images)
+        if not 1 <= images <= _MOST_IMAGES:
+            raise ValueError(f"a design has 1 to {_MOST_IMAGES} images, not {images}")
         members = [_members_of(pool, q, images) for q, pool in enumerate(pools)]  # type: ignore[arg-type]
-        if images < 1:
-            raise ValueError(f"a design needs at least one image, not {images}")
         if not members:
             raise ValueError("a design needs at least one pool")
         largest = max(len(pool) for pool in members)
-        size = largest if pool_size is None else int(pool_size)
+        size = largest if pool_size is None else index(pool_size)
         if size < largest:
             raise ValueError(f"pool_size={size}, but one pool holds {largest} images")
         table = np.full((len(members), max(size, 1)), NO_IMAGE, dtype=np.int32)
         for row, pool in zip(table, members, strict=True):
             row[: len(pool)] = pool
-        self._images = int(images)
+        self._images = images
         self._pools = _frozen(table)
         self._check()
 
@@ -169,10 +171,13 @@ class Pooling:
 
     @cached_property
     def sparse(self) -> sp.csr_array:
-        """Φ as a sparse matrix of int32.  # (m, n)."""
+        """Φ as a sparse matrix of int32, read-only like the index arrays.  # (m, n)."""
         pool, place = np.nonzero(self._pools != NO_IMAGE)
         ones = np.ones(len(pool), dtype=np.int32)
-        return sp.csr_array((ones, (pool, self._pools[pool, place])), shape=self.shape)
+        matrix = sp.csr_array((ones, (pool, self._pools[pool, place])), shape=self.shape)
+        for array in (matrix.data, matrix.indices, matrix.indptr):
+            array.flags.writeable = False
+        return matrix
 
     def dense(self) -> NDArray[np.int8]:
         """Φ as a dense 0/1 matrix, made anew on each call.  # (m, n)."""
@@ -183,6 +188,8 @@ class Pooling:
         flags = np.asarray(bad)
         if flags.shape[-1:] != (self.images,):
             raise ValueError(f"the design has {self.images} images, but `bad` has shape {flags.shape}")
+        if flags.dtype != bool and not ((flags == 0) | (flags == 1)).all():
+            raise ValueError("`bad` holds values other than 0 and 1")
         padded = np.concatenate([flags != 0, np.zeros((*flags.shape[:-1], 1), dtype=bool)], axis=-1)
         total = np.zeros((*flags.shape[:-1], self.pool_count), dtype=np.int64)
         for place in range(self.pool_size):  # −1 finds the extra column of zeros
@@ -198,14 +205,12 @@ class Pooling:
         return Guarantees(
             equal_pools=bool((sizes == self.pool_size).all()),
             equal_images=bool((weights == weights[0]).all()),
-            max_shared=int(self._overlaps().max()) if self.pool_count > 1 else 0,
+            max_shared=int(self._overlaps().data.max(initial=0)),
         )
 
-    def _overlaps(self) -> sp.csr_array:
-        """Number of images that each pair of different pools shares.  # (m, m) sparse."""
-        gram = (self.sparse @ self.sparse.T).tocsr()
-        gram.setdiag(0)
-        return gram
+    def _overlaps(self) -> sp.coo_array:
+        """Number of images that each pair of pools a < b shares, where that is not 0.  # (m, m) sparse."""
+        return sp.triu(self.sparse @ self.sparse.T, k=1, format="coo")
 
     # ---- smaller schemes
 
@@ -230,25 +235,17 @@ class Pooling:
         """Write the design; `.npz` gives a compact archive, any other ending a text matrix of 0 and 1."""
         target = Path(path)
         if target.suffix == ".npz":
-            buffer = io.BytesIO()
-            np.savez_compressed(
-                buffer,
-                format_version=np.int64(FORMAT_VERSION),
-                images=np.int64(self.images),
-                pools=self._pools,
-            )
-            write_atomically(target, buffer.getvalue())
-        else:
-            rows = (" ".join(map(str, row)) for row in self.dense().tolist())
-            write_atomically(target, ("\n".join(rows) + "\n").encode())
-        return target
+            return write_atomically(target, matrix_files.encode_archive(self._pools, self.images))
+        return write_atomically(target, matrix_files.encode_text(self.dense()))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a design written by `save`, or any text file with a matrix of 0 and 1.
 
-        Entries of a text matrix may stand together or be set apart by spaces, tabs, commas or semicolons;
-        lines that start with `#` or `%` are comments. `PoolingDesign.load` also checks balance and overlap.
+        Entries of a text matrix may stand together or be set apart by spaces, tabs, commas or semicolons, and
+        may be written as 1.0 or 1.00e+00; lines that start with `#` or `%` are comments. A text matrix does
+        not tell `pool_size`, which is then the size of its largest pool. `PoolingDesign.load` also checks
+        balance and overlap.
 
         Raises:
             ValueError: The file is not a design; the message names the file and the place.
@@ -256,9 +253,8 @@ class Pooling:
         source = Path(path)
         data = source.read_bytes()
         try:
-            if zipfile.is_zipfile(io.BytesIO(data)):
-                return cls(*_parse_npz(data))
-            return cls(*_parse_text(data))
+            stored = matrix_files.decode(data)
+            return cls(stored.pools, stored.images, pool_size=stored.pool_size)
         except ValueError as error:
             raise ValueError(f"{source}: {error}") from None
 
@@ -300,10 +296,14 @@ class Pooling:
             raise AttributeError(f"designs are immutable: cannot set {name!r}")
         super().__setattr__(name, value)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made anew, because numpy restores arrays as writeable ones.
+        return _restored, (type(self), self._pools, self._images)
+
     def __repr__(self) -> str:
         return (
-            f"<{type(self).__name__} {self.pool_count} pools × {self.images} images, pool size {self.pool_size}, "
-            f"{self.pools_per_image} pools per image, {self.fingerprint[:8]}>"
+            f"<{type(self).__name__} {self.pool_count} pools × {self.images} images, "
+            f"pool size {self.pool_size}, {self.pools_per_image} pools per image, {self.fingerprint[:8]}>"
         )
 
 
@@ -329,19 +329,24 @@ class PoolingDesign(Pooling):
         if (weights != weights[0]).any():
             j = int(np.argmax(weights != weights[0]))
             raise ValueError(
-                f"image {j} is in {weights[j]} pools and image 0 in {weights[0]}; all images must be in equally many"
+                f"image {j} is in {weights[j]} pools and image 0 in {weights[0]}; "
+                "all images must be in equally many"
             )
         if weights[0] == 0:
             raise ValueError("no image is in any pool")
-        shared = self._overlaps().tocoo()
-        if shared.nnz and shared.data.max() > 1:
+        shared = self._overlaps()
+        if shared.data.max(initial=0) > 1:
             worst = int(np.argmax(shared.data > 1))
-            a, b = sorted((int(shared.row[worst]), int(shared.col[worst])))
+            a, b = int(shared.row[worst]), int(shared.col[worst])
             images = np.intersect1d(self._pools[a], self._pools[b])
             raise ValueError(
                 f"pools {a} and {b} share {len(images)} images ({', '.join(map(str, images[:4]))}): "
                 "two pools may share at most one (the matrix has a 2×2 block of ones)"
             )
+
+
+def _restored(kind: type[Pooling], pools: NDArray[np.int32], images: int) -> Pooling:
+    return kind(pools, images, pool_size=pools.shape[1])
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -363,46 +368,3 @@ def _members_of(pool: Iterable[int], q: int, images: int) -> NDArray[np.int32]:
     if repeated.size:
         raise ValueError(f"pool {q} holds image {repeated[0]} twice")
     return members.astype(np.int32)
-
-
-def _parse_npz(data: bytes) -> tuple[NDArray[np.int32], int]:
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            version, images, pools = (archive[key] for key in ("format_version", "images", "pools"))
-    except (KeyError, zipfile.BadZipFile, OSError, EOFError) as error:
-        raise ValueError(f"not a design archive ({error})") from None
-    if int(version) != FORMAT_VERSION:
-        raise ValueError(
-            f"design format {int(version)} is not known here (this version reads {FORMAT_VERSION})"
-        )
-    if pools.ndim != 2 or not np.issubdtype(pools.dtype, np.integer):
-        raise ValueError(f"`pools` is not an integer table (shape {pools.shape}, type {pools.dtype})")
-    return pools, int(images)
-
-
-def _parse_text(data: bytes) -> tuple[list[list[int]], int]:
-    try:
-        text = data.decode("ascii")
-    except UnicodeDecodeError:
-        raise ValueError("neither a design archive (.npz) nor a text matrix of 0 and 1") from None
-    pools: list[list[int]] = []
-    width = 0
-    first_line = 0
-    for number, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip()
-        if not stripped or stripped[0] in "#%":
-            continue
-        entries = stripped.replace(",", " ").replace(";", " ").split()
-        if len(entries) == 1 or any(len(entry) > 1 for entry in entries):
-            entries = [character for entry in entries for character in entry]
-        wrong = next((k for k, entry in enumerate(entries) if entry not in "01"), None)
-        if wrong is not None:
-            raise ValueError(f"line {number}, entry {wrong + 1} is {entries[wrong]!r}; expected 0 or 1")
-        if not pools:
-            width, first_line = len(entries), number
-        elif len(entries) != width:
-            raise ValueError(f"line {number} has {len(entries)} entries, line {first_line} has {width}")
-        pools.append([k for k, entry in enumerate(entries) if entry == "1"])
-    if not pools:
-        raise ValueError("the file holds no rows")
-    return pools, width

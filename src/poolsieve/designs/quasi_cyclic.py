@@ -11,7 +11,7 @@ from poolsieve.designs.kernels import choose_shifts
 
 
 def quasi_cyclic(
-    images: int, pool_size: int, pools_per_image: int, rng: np.random.Generator, *, tries: int = 50
+    images: int, pool_size: int, pools_per_image: int, rng: np.random.Generator, *, tries: int = 3000
 ) -> NDArray[np.int64] | None:
     """A c/g × r/g grid of circulants of weight g = gcd(r, c) and size ng/r (Fossorier 2004).
 
