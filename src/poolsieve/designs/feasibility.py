@@ -8,6 +8,17 @@ from operator import index
 from typing import NamedTuple
 
 
+def whole(name: str, value: int) -> int:
+    """The value as an int if it is a whole number of at least 1, else an error that names it."""
+    try:
+        number = index(value)
+    except TypeError:
+        raise ValueError(f"{name}={value!r} is not a whole number") from None
+    if number < 1:
+        raise ValueError(f"{name}={number} is not positive")
+    return number
+
+
 class Parameters(NamedTuple):
     """Size of a balanced design: n images, pools of r, every image in c pools."""
 
@@ -18,14 +29,8 @@ class Parameters(NamedTuple):
     @classmethod
     def checked(cls, images: int, pool_size: int, pools_per_image: int) -> Parameters:
         """Whole numbers of at least 1, or an error that says which one is not."""
-        for name, value in zip(cls._fields, (images, pool_size, pools_per_image), strict=True):
-            try:
-                positive = index(value) >= 1
-            except TypeError:
-                raise ValueError(f"{name}={value!r} is not a whole number") from None
-            if not positive:
-                raise ValueError(f"{name}={value} is not positive")
-        return cls(index(images), index(pool_size), index(pools_per_image))
+        values = zip(cls._fields, (images, pool_size, pools_per_image), strict=True)
+        return cls(*(whole(name, value) for name, value in values))
 
     @property
     def pool_count(self) -> int:
@@ -49,8 +54,6 @@ def broken_regularity(parameters: Parameters) -> str | None:
             f"m·r = n·c fails: {n} images × {c} pools per image = {n * c} places, which is no multiple of "
             f"the pool size {r}"
         )
-    if c > parameters.pool_count:
-        return f"every image is to be in {c} pools, and there are only {parameters.pool_count}"
     return None
 
 
@@ -112,3 +115,11 @@ def shorter(parameters: Parameters) -> Iterator[Parameters]:
         choice = Parameters(n, fewer, c)
         if broken_bound(choice) is None:
             yield choice
+
+
+def regular_neighbours(parameters: Parameters) -> list[Parameters]:
+    """The nearest numbers of images, below and above n, with which r divides nc and r ≤ n."""
+    n, r, c = parameters
+    step = r // math.gcd(r, c)
+    candidates = (n // step * step, max(-(-n // step), -(-r // step)) * step)
+    return [Parameters(candidate, r, c) for candidate in candidates if candidate >= r]

@@ -1,0 +1,184 @@
+"""`poolsieve design`: make or read a pooling design, and say what it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from poolsieve.designs import Pooling
+
+_PICTURE_WIDTH = 60
+
+
+class Kind(StrEnum):
+    """The kinds of design that the command makes."""
+
+    BALANCED = "balanced"
+    DISJOINT = "disjoint"
+    GRID = "grid"
+    RANDOM = "random"
+    DOUBLY_REGULAR = "doubly-regular"
+
+
+_NEEDS = {
+    Kind.BALANCED: ("images", "pool_size", "pools_per_image"),
+    Kind.DISJOINT: ("images", "pool_size"),
+    Kind.GRID: ("rows", "columns"),
+    Kind.RANDOM: ("images", "pools", "probability"),
+    Kind.DOUBLY_REGULAR: ("images", "pool_size", "pools_per_image"),
+}
+"""Options that each kind needs; it takes no other sizes."""
+
+
+def design(
+    images: Annotated[
+        int | None, typer.Option("--images", "-n", help="Number of images n in a chunk.")
+    ] = None,
+    pool_size: Annotated[int | None, typer.Option("--pool-size", "-r", help="Images in a pool, r.")] = None,
+    pools_per_image: Annotated[
+        int | None, typer.Option("--pools-per-image", "-c", help="Pools that every image is in, c.")
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(help="The same seed gives the same design, another seed another one."),
+    ] = 0,
+    kind: Annotated[
+        Kind,
+        typer.Option(
+            help="balanced: equal pools, any two sharing at most one image. disjoint: each image in one "
+            "pool. grid: rows and columns of a grid. random: every image in every pool with some "
+            "probability. doubly-regular: like balanced, but pools may share any number of images.",
+        ),
+    ] = Kind.BALANCED,
+    rows: Annotated[int | None, typer.Option(help="Rows of a grid (--kind grid).")] = None,
+    columns: Annotated[int | None, typer.Option(help="Columns of a grid (--kind grid).")] = None,
+    pools: Annotated[int | None, typer.Option(help="Number of pools m (--kind random).")] = None,
+    probability: Annotated[
+        float | None, typer.Option(help="Chance that an image is in a pool (--kind random).")
+    ] = None,
+    load: Annotated[
+        Path | None,
+        typer.Option(
+            help="Check and describe the design in this file instead of making one: .npz, or a text matrix "
+            "of 0 and 1 with one line per pool.",
+        ),
+    ] = None,
+    any_matrix: Annotated[
+        bool,
+        typer.Option(
+            "--any-matrix", help="With --load: also take a matrix that is not balanced or overlaps more."
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the design: .npz compact, any other ending a text matrix of 0 and 1."),
+    ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(help="Draw the matrix into this file: .png, .pdf or .svg (needs matplotlib)."),
+    ] = None,
+    bad: Annotated[
+        int | None,
+        typer.Option(
+            "--bad",
+            "-k",
+            help="Number of bad images for the bounds; by default what the design is sure to find.",
+        ),
+    ] = None,
+    picture: Annotated[
+        bool, typer.Option("--picture/--no-picture", help="Show the matrix in the terminal.")
+    ] = True,
+) -> None:
+    """Make a pooling design, or read one, and say what it can do.
+
+    For instance the paper's matrix of 50 pools × 100 images:
+
+        poolsieve design --images 100 --pool-size 8 --pools-per-image 4 --out design.npz
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from poolsieve.designs import describe, render_text
+
+    sizes = {
+        "images": images,
+        "pool_size": pool_size,
+        "pools_per_image": pools_per_image,
+        "rows": rows,
+        "columns": columns,
+        "pools": pools,
+        "probability": probability,
+    }
+    given = {name: value for name, value in sizes.items() if value is not None}
+    scheme = _make(kind, given, seed) if load is None else _read(load, given, any_matrix)
+    description = describe(scheme, bad)
+
+    console = Console()
+    table = Table(title=f"{type(scheme).__name__} {scheme.fingerprint[:12]}", show_header=False)
+    table.add_column("property")
+    table.add_column("value", overflow="fold")
+    for name, value in description.rows():
+        table.add_row(name, value)
+    console.print(table, highlight=False)
+    if picture:
+        console.print(render_text(scheme, min(_PICTURE_WIDTH, console.width)), highlight=False, markup=False)
+    written = [] if out is None else [scheme.save(out)]
+    written += [] if figure is None else [_draw(scheme, figure)]
+    for path in written:
+        console.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _make(kind: Kind, given: dict[str, int | float], seed: int) -> Pooling:
+    from poolsieve import designs
+
+    needed = _NEEDS[kind]
+    missing = [name for name in needed if name not in given]
+    if missing:
+        raise ValueError(f"--kind {kind} needs {_options(missing)}")
+    surplus = [name for name in given if name not in needed]
+    if surplus:
+        raise ValueError(f"--kind {kind} takes no {_options(surplus)}, only {_options(needed)}")
+    make = {
+        Kind.BALANCED: designs.balanced_design,
+        Kind.DISJOINT: designs.disjoint_design,
+        Kind.GRID: designs.grid_design,
+        Kind.RANDOM: designs.random_design,
+        Kind.DOUBLY_REGULAR: designs.doubly_regular,
+    }[kind]
+    seeded = {} if kind is Kind.GRID else {"seed": seed}
+    return make(**given, **seeded)  # type: ignore[operator]
+
+
+def _read(path: Path, given: dict[str, int | float], any_matrix: bool) -> Pooling:
+    from poolsieve.designs import Pooling, PoolingDesign
+
+    if given:
+        raise ValueError(f"--load describes the design in a file, so it takes no {_options(given)}")
+    scheme = Pooling.load(path)
+    if any_matrix:
+        return scheme
+    try:
+        return PoolingDesign(scheme.pools, scheme.images)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}; --any-matrix describes it all the same") from None
+
+
+def _draw(scheme: Pooling, path: Path) -> Path:
+    from io import BytesIO
+
+    from poolsieve.designs import plot_design
+    from poolsieve.files import write_atomically
+
+    drawing = BytesIO()
+    figure = plot_design(scheme).figure
+    figure.savefig(drawing, format=path.suffix.lstrip(".") or "png", dpi=150)  # type: ignore[union-attr]
+    return write_atomically(path, drawing.getvalue())
+
+
+def _options(names: Iterable[str]) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
