@@ -79,6 +79,7 @@ class DesignDescription:
             f"not searched: over {LARGEST_SEARCH_IMAGES} images, "
             f"or an image in over {LARGEST_SEARCH_WEIGHT} pools"
         )
+        exact = self.exact_disjunctness
         irregular = "none: images in different numbers of pools"
         beyond = irregular if self.rip1_order is None else f"none: k is above {self.rip1_order}"
         return [
@@ -89,8 +90,8 @@ class DesignDescription:
             ("guarantees", str(self.guarantees)),
             ("coherence λ (most pools two images share)", str(self.coherence)),
             ("coherence, normalised", f"{self.normalised_coherence:.3g}"),
-            ("disjunctness, guaranteed", str(self.guaranteed_disjunctness)),
-            ("disjunctness, exact", _or(self.exact_disjunctness, too_large)),
+            ("disjunctness, guaranteed", _disjunctness(self.guaranteed_disjunctness)),
+            ("disjunctness, exact", too_large if exact is None else _disjunctness(exact)),
             (
                 "disjunctness, limit of the shape",
                 _or(self.disjunctness_limit, "none: not fewer pools than images"),
@@ -164,6 +165,10 @@ def _error_factor(expansion: float | None) -> float | None:
 def _range(ends: tuple[int, int]) -> str:
     low, high = ends
     return str(low) if low == high else f"{low} to {high}"
+
+
+def _disjunctness(value: int) -> str:
+    return "none: an image is in no pool" if value < 0 else str(value)
 
 
 def _or(value: float | None, otherwise: str) -> str:

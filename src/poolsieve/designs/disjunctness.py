@@ -26,7 +26,7 @@ def guaranteed_disjunctness(design: Pooling) -> int:
     lightest, shared = int(design.image_weights.min()), coherence(design)
     if lightest == 0:
         return -1
-    return -(-lightest // shared) - 1 if shared else design.images - 1
+    return min(-(-lightest // shared), design.images) - 1 if shared else design.images - 1
 
 
 def disjunctness_limit(design: Pooling) -> int | None:

@@ -219,7 +219,8 @@ class Pooling:
 
         The missing images are known negatives, so leaving them out changes no count: pools become shorter,
         and pools that held none of the remaining images vanish. Every remaining image keeps all its pools,
-        and `pool_size` stays what it was, because a network that counts to r still does.
+        and `pool_size` stays what it was, because a network that counts to r still does. With all images it
+        is the design itself.
         """
         if not 1 <= images <= self.images:
             raise ValueError(f"restrict takes 1 to {self.images} images, not {images}")
@@ -332,8 +333,6 @@ class PoolingDesign(Pooling):
                 f"image {j} is in {weights[j]} pools and image 0 in {weights[0]}; "
                 "all images must be in equally many"
             )
-        if weights[0] == 0:
-            raise ValueError("no image is in any pool")
         shared = self._overlaps()
         if shared.data.max(initial=0) > 1:
             worst = int(np.argmax(shared.data > 1))
