@@ -58,6 +58,7 @@ class SplitBackbone(nn.Module):
         input_size: Height and width of the images in pixels.
         preprocessing: How pixels become network input.
         tail: What turns the last stage's output into a vector; by default the mean over locations.
+        stage_shapes: Shape of one image's features after each stage, if known already; by default found.
 
     Attributes:
         cut_points: Names of all stages, in order.
@@ -75,6 +76,7 @@ class SplitBackbone(nn.Module):
         input_size: int,
         preprocessing: Preprocessing,
         tail: nn.Module | None = None,
+        stage_shapes: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         super().__init__()
         self.name = name
@@ -84,7 +86,7 @@ class SplitBackbone(nn.Module):
         self.stages = nn.ModuleDict({_module_key(point): stage for point, stage in stages.items()})
         self.tail = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(1)) if tail is None else tail
         self.final = final
-        self.stage_shapes = self._find_shapes()
+        self.stage_shapes = dict(stage_shapes) if stage_shapes is not None else self._find_shapes()
         self.cut = self._checked(cut)
 
     # ---- the parts
@@ -175,6 +177,7 @@ class SplitBackbone(nn.Module):
             input_size=self.input_size,
             preprocessing=self.preprocessing,
             tail=tail,
+            stage_shapes=self.stage_shapes,
         )
         made.training = self.training
         return made
@@ -212,5 +215,5 @@ def without_numbers(module: nn.Module) -> nn.Module:
 
 
 def _module_key(point: str) -> str:
-    """torch allows no dots in the names of modules."""
+    """Modules of torch may have no dots in their names."""
     return point.replace(".", "_")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from poolsieve.networks.backbone import SplitBackbone
 from poolsieve.networks.gate import Gate
-from poolsieve.networks.merging import merge_pools
+from poolsieve.networks.merging import merge_pools, pool_table
 
 Merge = Literal["max", "gated"]
 
@@ -100,13 +100,16 @@ class PooledNetwork(nn.Module):
             features: Front features of n images.  # (n, C, H, W)
             pools: Image numbers of each pool, −1 where a place is empty.  # (m, r)
         """
-        if len(pools) and len(pools[0]) > self.pool_size:  # type: ignore[arg-type, index]
-            raise ValueError(f"the network reads pools of up to {self.pool_size} images, not {len(pools[0])}")  # type: ignore[arg-type, index]
+        table = pool_table(pools)
+        if table.shape[1] > self.pool_size:
+            raise ValueError(
+                f"the network reads pools of up to {self.pool_size} images, not {table.shape[1]}"
+            )
         image_logits = None
         if self.gate is not None:
             opening, image_logits = self.gate(features)
             features = features * opening
-        vectors = self.back(merge_pools(features, pools))
+        vectors = self.back(merge_pools(features, table))
         return PoolOutputs(self.final(vectors), vectors, image_logits)
 
 

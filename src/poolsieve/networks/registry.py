@@ -91,8 +91,8 @@ def load_backbone(
 def _packaged_weights(name: str, entry: _Entry) -> Path:
     if entry.weight_package is None:
         raise ValueError(
-            f"the weights of {name} are not shipped and nothing is downloaded: give torchvision's weight file "
-            "as weights=..., or ask for random weights with pretrained=False"
+            f"the weights of {name} are not shipped and nothing is downloaded: give torchvision's weight "
+            "file as weights=..., or ask for random weights with pretrained=False"
         )
     try:
         package = importlib.import_module(entry.weight_package)
@@ -108,5 +108,6 @@ def _packaged_weights(name: str, entry: _Entry) -> Path:
 
 
 def _closest_first(name: str) -> list[str]:
-    close = difflib.get_close_matches(name, _REGISTRY, n=len(_REGISTRY), cutoff=0.5)
-    return close + [other for other in list_backbones() if other not in close]
+    close = [other for other in list_backbones() if name and name in other]
+    close += difflib.get_close_matches(name, _REGISTRY, n=len(_REGISTRY), cutoff=0.5)
+    return list(dict.fromkeys([*close, *list_backbones()]))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from poolsieve.networks.backbone import Preprocessing, SplitBackbone
 from poolsieve.networks.weights import read_weights
@@ -48,29 +48,15 @@ def split_module(
     last = _child(module, final)
     if not isinstance(last, nn.Linear):
         raise ValueError(f"the final layer {final!r} must be nn.Linear, not {type(last).__name__}")
-    was_training = module.training
+    modes = {child: child.training for child in module.modules()}
     module.eval()
-    with torch.no_grad():
-        # Shapes differ between children that fit together, so even the attempt may fail.
-        images = torch.randn(2, 3, input_size, input_size, generator=torch.Generator().manual_seed(0))
-        values = images
-        try:
-            for child in children.values():
-                values = child(values)
-        except RuntimeError as error:
-            raise ValueError(f"the stages {', '.join(stages)} do not fit together: {error}") from error
-        tail = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(1)) if values.ndim == 4 else nn.Identity()
-        split = SplitBackbone(
-            name or type(module).__name__,
-            children,
-            last,
-            cut=cut,
-            input_size=input_size,
-            preprocessing=preprocessing or Preprocessing(),
-            tail=tail,
-        ).eval()
-        _check_same(module, split, images, final)
-    return split.train(was_training)
+    try:
+        split = _assemble(module, children, last, cut, input_size, preprocessing, name)
+    finally:
+        for child, mode in modes.items():  # one by one, since parts of a network may be frozen
+            child.training = mode
+    split.training = module.training
+    return split
 
 
 def split_timm(
@@ -112,6 +98,47 @@ def split_timm(
     ).eval()
 
 
+@torch.no_grad()
+def _assemble(
+    module: nn.Module,
+    children: dict[str, nn.Module],
+    final: nn.Linear,
+    cut: str,
+    input_size: int,
+    preprocessing: Preprocessing | None,
+    name: str | None,
+) -> SplitBackbone:
+    """The children in a row, checked against the whole on noise."""
+    images = torch.randn(2, 3, input_size, input_size, generator=torch.Generator().manual_seed(0))
+    values = images
+    try:
+        for child in children.values():
+            values = child(values)
+    except RuntimeError as error:
+        raise ValueError(f"the stages {', '.join(children)} do not fit together: {error}") from error
+    split = SplitBackbone(
+        name or type(module).__name__,
+        children,
+        final,
+        cut=cut,
+        input_size=input_size,
+        preprocessing=preprocessing or Preprocessing(),
+        tail=None if values.ndim == 4 else nn.Identity(),
+    )
+    expected = module(images)
+    try:
+        found = split(images)
+    except RuntimeError as error:
+        raise ValueError(f"the output of the last stage does not fit the final layer: {error}") from error
+    if found.shape != expected.shape or not torch.allclose(found, expected, rtol=1e-3, atol=1e-4):
+        raise ValueError(
+            f"the named stages in a row do not compute what {split.name} computes: its forward does "
+            "something between them (an activation, a sum, a reshape); name more children, or wrap those "
+            "steps in modules"
+        )
+    return split
+
+
 def _stages_in_order(model: nn.Module, classifier: nn.Module) -> list[str]:
     """Children before the classifier; rows of blocks are opened so that one can cut between them."""
     stages: list[str] = []
@@ -131,18 +158,3 @@ def _child(module: nn.Module, path: str) -> nn.Module:
     except AttributeError:
         known = ", ".join(name for name, _ in module.named_children())
         raise ValueError(f"{type(module).__name__} has no child {path!r}; its children are {known}") from None
-
-
-def _check_same(module: nn.Module, split: SplitBackbone, images: Tensor, final: str) -> None:
-    expected = module(images)
-    try:
-        found = split(images)
-    except RuntimeError as error:
-        raise ValueError(
-            f"the output of the last stage does not fit the final layer {final!r}: {error}"
-        ) from error
-    if found.shape != expected.shape or not torch.allclose(found, expected, rtol=1e-3, atol=1e-4):
-        raise ValueError(
-            f"the named stages in a row do not compute what {split.name} computes: its forward does something "
-            "between them (an activation, a sum, a reshape); name more children, or wrap those steps in modules"
-        )

@@ -24,7 +24,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
         first_line = str(error).splitlines()[0]
         raise ValueError(
-            f"{path}: not a file of plain tensors ({first_line}); save it with torch.save(model.state_dict(), ...)"
+            f"{path}: not a file of plain tensors ({first_line}); "
+            "save it with torch.save(model.state_dict(), ...)"
         ) from error
     if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
         raise ValueError(f"{path}: holds no state dict; save it with torch.save(model.state_dict(), ...)")

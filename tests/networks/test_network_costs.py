@@ -1,0 +1,62 @@
+import pytest
+import torch
+from published_networks import TORCHVISION
+
+from poolsieve.networks import Cost, Gate, list_backbones, multiply_adds, stage_multiply_adds
+
+
+def test_the_papers_network_and_its_figures(structure):
+    backbone = structure("resnext101_32x8d")
+    cost = multiply_adds(backbone)
+    assert 16.4e9 < cost.whole < 16.5e9
+    assert cost.front_share == pytest.approx(0.22, abs=0.005)
+    assert cost.scheme_cost(50 / 100) == pytest.approx(0.61, abs=0.005)
+    assert cost.gate == 0
+    assert cost.whole == cost.front + cost.back + cost.final
+    assert cost.final == 2048 * 1000
+
+
+@pytest.mark.parametrize("name", list(TORCHVISION))
+def test_multiply_adds_are_those_published(name, structure):
+    found = multiply_adds(structure(name)).whole / 1e9
+    assert found == pytest.approx(TORCHVISION[name][6], abs=0.006)
+
+
+@pytest.mark.parametrize(
+    ("name", "cut", "shape", "share"),
+    [
+        ("efficientnet-lite0", "block2", (24, 56, 56), 0.20),
+        ("efficientnet-lite0", "block4", (40, 28, 28), 0.30),
+        ("efficientnet-lite0", "block5.depthwise", (240, 14, 14), 0.32),
+        ("efficientnet-lite0", "block8.depthwise", (480, 14, 14), 0.43),
+        ("efficientnet-lite2", "block3", (24, 65, 65), 0.16),
+        ("efficientnet-lite2", "block6", (48, 33, 33), 0.28),
+    ],
+)
+def test_shares_of_the_front(name, cut, shape, share, structure):
+    backbone = structure(name, cut)
+    assert backbone.feature_shape == shape
+    assert multiply_adds(backbone).front_share == pytest.approx(share, abs=0.006)
+
+
+@pytest.mark.parametrize("name", list_backbones())
+def test_the_gate_costs_about_one_percent(name, structure):
+    backbone = structure(name)
+    cost = multiply_adds(backbone, Gate(backbone.feature_shape[0]))
+    assert 0 < cost.gate_share < 0.015
+    plain = multiply_adds(backbone)
+    assert cost.scheme_cost(0.5, 0.1) == pytest.approx(plain.scheme_cost(0.5, 0.1) + cost.gate_share)
+
+
+def test_cost_law():
+    cost = Cost(front=30, back=60, final=10, gate=1)
+    assert cost.front_share == 0.3
+    assert cost.scheme_cost(0.5, retests=0.1) == pytest.approx(0.3 + 0.01 + 0.6 * 0.7)
+    assert Cost(front=30, back=60, final=10).scheme_cost(1.0) == pytest.approx(1.0)
+
+
+def test_counting_by_hand_and_leaving_the_network_alone(lite0):
+    assert not lite0.training
+    stem = stage_multiply_adds(lite0)["stem"]
+    assert stem == 3 * 3 * 3 * 32 * 16 * 16  # a 3×3 kernel, 3 to 32 channels, 16×16 locations
+    assert all(p.device == torch.device("cpu") for p in lite0.parameters())

@@ -1,0 +1,138 @@
+import numpy as np
+import pytest
+import torch
+
+from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, load_backbone
+
+POOLS = np.array([[0, 1, 2], [2, 3, 4], [4, 5, 0], [1, 3, 5]])
+
+
+@pytest.fixture(scope="session")
+def features(backbone):
+    """Front features of six images."""
+    torch.manual_seed(2)
+    with torch.no_grad():
+        return backbone.front(torch.randn(6, 3, backbone.input_size, backbone.input_size))
+
+
+@pytest.fixture(scope="session")
+def networks(backbone):
+    """Both merges, in evaluation mode; with a gate that is far from constant."""
+    plain = PooledNetwork(backbone, 3, merge="max")
+    gated = PooledNetwork(backbone, 3, merge="gated")
+    torch.nn.init.normal_(gated.gate.location.weight, std=2.0)
+    return plain.eval(), gated.eval()
+
+
+def same(found, expected):
+    scale = expected.abs().max()
+    torch.testing.assert_close(found / scale, expected / scale, rtol=0, atol=2e-5)
+
+
+@torch.no_grad()
+def test_a_pool_of_one_image_is_that_image_alone(backbone, features):
+    started = backbone.with_outputs(2)  # both take this final layer over
+    individual = IndividualNetwork(started).eval()
+    binary = PooledNetwork(started, 3, counting=False, merge="max").eval()
+    alone = np.array([[j, -1, -1] for j in range(6)])
+    expected = individual(features)
+    same(binary(features, alone).logits, expected)
+    same(binary(features[:1], [[0]]).logits, expected[:1])
+    same(backbone.final(backbone.back(features)), backbone.final(individual.embed(features)))
+
+
+@torch.no_grad()
+def test_matrix_pooled_is_the_pools_run_one_by_one(networks, features, backbone):
+    for network in networks:
+        together = network(features, POOLS)
+        assert together.logits.shape == (4, 4)
+        assert together.features.shape == (4, backbone.feature_width)
+        one_by_one = torch.cat([network(features[pool], [[0, 1, 2]]).logits for pool in POOLS])
+        same(together.logits, one_by_one)
+        assert together.logits.std(0).max() > 0  # the pools are not all read alike
+
+
+@torch.no_grad()
+def test_the_order_of_a_pools_images_changes_nothing(networks, features):
+    for network in networks:
+        expected = network(features, POOLS).logits
+        assert torch.equal(network(features, POOLS[:, [2, 0, 1]]).logits, expected)
+
+
+@torch.no_grad()
+def test_a_short_pool_is_the_pool_of_only_its_images(networks, features):
+    for network in networks:
+        short = network(features, [[4, 1, -1]]).logits
+        same(short, network(features, [[4, 1]]).logits)
+        same(short, network(features, [[-1, 4, 1]]).logits)
+
+
+@pytest.mark.parametrize("merge", ["max", "gated"])
+@pytest.mark.parametrize("name", ["efficientnet-lite0", "resnet18", "resnext50_32x4d"])
+def test_gradients_reach_every_parameter(name, merge):
+    backbone = load_backbone(name, pretrained=False, input_size=32)
+    network = PooledNetwork(backbone, 3, merge=merge).train()
+    features = torch.randn(6, *backbone.feature_shape, requires_grad=True)
+    outputs = network(features, POOLS)
+    loss = torch.nn.functional.cross_entropy(outputs.logits, torch.tensor([0, 1, 2, 3]))
+    if outputs.image_logits is not None:
+        loss = loss + outputs.image_logits.square().mean()
+    loss.backward()
+    for key, parameter in network.named_parameters():
+        assert parameter.grad is not None, key
+        assert parameter.grad.isfinite().all(), key
+    assert network.final.weight.grad.any()
+    assert features.grad.abs().sum(dim=(1, 2, 3)).all()  # every image could be fine-tuned through its pools
+    if network.gate is not None:
+        assert network.gate.narrow[0].weight.grad.any()
+
+
+def test_networks_of_one_backbone_learn_apart(lite0):
+    first, second = PooledNetwork(lite0, 8), PooledNetwork(lite0, 8)
+    features = torch.rand(2, *lite0.feature_shape)
+    with torch.no_grad():
+        before = second.eval()(features, [[0, 1]]).features
+        whole = lite0.back(features)
+        for parameter in first.parameters():
+            parameter += 1.0
+        assert torch.equal(second(features, [[0, 1]]).features, before)
+        assert torch.equal(lite0.back(features), whole)
+
+
+def test_numbers_of_outputs(lite0):
+    features = torch.rand(2, *lite0.feature_shape)
+    assert PooledNetwork(lite0, 8).eval()(features, [[0, 1]]).logits.shape == (1, 9)
+    assert PooledNetwork(lite0, 8, counting=False).eval()(features, [[0, 1]]).logits.shape == (1, 2)
+    assert IndividualNetwork(lite0).eval()(features).shape == (2, 2)
+
+
+def test_networks_can_share_a_gate(lite0):
+    gate = Gate(lite0.feature_shape[0])
+    small = PooledNetwork(lite0, 4, merge="gated", gate=gate).eval()
+    large = PooledNetwork(lite0, 8, merge="gated", gate=gate).eval()
+    features = torch.rand(3, *lite0.feature_shape)
+    logits = large(features, [[0, 1, 2]]).image_logits
+    assert logits.shape == (3,)
+    torch.testing.assert_close(small(features, [[0, 1]]).image_logits, logits)
+
+
+def test_a_frozen_backbone_still_gives_networks_that_learn(lite0):
+    frozen = lite0.with_outputs(2).requires_grad_(False)
+    try:
+        assert all(p.requires_grad for p in PooledNetwork(frozen, 8, merge="gated").parameters())
+        assert all(p.requires_grad for p in IndividualNetwork(frozen).parameters())
+    finally:
+        lite0.requires_grad_(True)
+
+
+def test_wrong_arguments_are_errors(lite0):
+    with pytest.raises(ValueError, match="up to 2 images, not 3"):
+        PooledNetwork(lite0, 2)(torch.rand(3, *lite0.feature_shape), [[0, 1, 2]])
+    with pytest.raises(ValueError, match="'max' or 'gated', not 'mean'"):
+        PooledNetwork(lite0, 2, merge="mean")
+    with pytest.raises(ValueError, match="pass merge='gated'"):
+        PooledNetwork(lite0, 2, gate=Gate(240))
+    with pytest.raises(ValueError, match="takes 24 channels, but the front gives 240"):
+        PooledNetwork(lite0, 2, merge="gated", gate=Gate(24))
+    with pytest.raises(ValueError, match="at least one place"):
+        PooledNetwork(lite0, 0)
