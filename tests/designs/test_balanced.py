@@ -132,6 +132,7 @@ def test_ten_thousand_images_take_seconds_and_little_memory():
         ((100, 20, 4), r"r\(c − 1\) ≤ m − 1 fails: 20·\(4 − 1\) = 60 > 19 = 20 − 1"),
         ((20, 4, 8), r"c\(r − 1\) ≤ n − 1 fails: 8·\(4 − 1\) = 24 > 19 = 20 − 1"),
         ((5, 8, 2), r"a pool of 8 needs at least 8 images, and there are 5"),
+        ((24, 6, 3), r"r\(c − 1\) ≤ m − 1 fails: 6·\(3 − 1\) = 12 > 11"),
         ((2, 2, 2), r"c\(r − 1\) ≤ n − 1 fails"),
     ],
 )

@@ -30,9 +30,10 @@ def test_every_entry_is_a_dot_where_there_is_room(pools, images, seed):
     assert dots.sum() == matrix.sum()
 
 
+@pytest.mark.parametrize("size", [(1000, 8, 4), (100, 1, 9)], ids=["wide", "tall"])
 @pytest.mark.parametrize("width", [1, 7, 40])
-def test_a_large_matrix_is_drawn_coarser_and_fits(width):
-    design = balanced_design(1000, 8, 4)
+def test_a_large_matrix_is_drawn_coarser_and_fits(width, size):
+    design = balanced_design(*size)
     lines = render_text(design, width).split("\n")
     assert all(len(line) <= width for line in lines)
     assert len(lines) <= max(1, width // 2)
