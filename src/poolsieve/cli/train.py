@@ -1,0 +1,138 @@
+"""`poolsieve train`: from labelled images to a trained model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+
+def train(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="A folder split/class/images, classes clear and flagged (or 0 and 1), or a CSV file with "
+            "the columns file,label,split. Without splits, images are split by the hash of their content.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Folder of the run. An interrupted run with the same settings goes on.",
+            show_default=False,
+        ),
+    ],
+    recipe: Annotated[
+        Literal["default", "paper"],
+        typer.Option(
+            help="default: frozen front with cached features, one-cycle schedule, gated merging. paper: SGD "
+            "on the whole network for 90 epochs, plain maximum. Other options change single settings of it."
+        ),
+    ] = "default",
+    backbone: Annotated[str, typer.Option(help="Name of the backbone.")] = "efficientnet-lite0",
+    cut: Annotated[
+        str | None, typer.Option(help="Cut point between front and back; by default the backbone's own.")
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="File of pretrained weights in place of those of the backbone.")
+    ] = None,
+    pool_size: Annotated[
+        list[int] | None, typer.Option(help="Images in a pool; may be given several times. [default: 8]")
+    ] = None,
+    merge: Annotated[
+        Literal["gated", "max"] | None,
+        typer.Option(help="gated: a learnt gate before the maximum; max: the paper's plain maximum."),
+    ] = None,
+    front: Annotated[
+        Literal["frozen", "whole"] | None,
+        typer.Option(help="frozen: keep the pretrained front; whole: train all of it, as the paper does."),
+    ] = None,
+    tune_from: Annotated[
+        str | None,
+        typer.Option(
+            help="Train the blocks of the front after this cut point; features up to it are cached."
+        ),
+    ] = None,
+    front_epochs: Annotated[
+        int | None, typer.Option(help="Epochs of a front that learns, together with all networks.")
+    ] = None,
+    individual_epochs: Annotated[int | None, typer.Option(help="Epochs of the individual network.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs of each counting network.")] = None,
+    pools_per_epoch: Annotated[int | None, typer.Option(help="Training pools of one epoch.")] = None,
+    share: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="Shares of training pools with 0, 1, ... r bad images, for the largest pool size; give it "
+            "r + 1 times. [default: the paper's 40, 24, 12, 6, 6, 3, 3, 3, 3 %]"
+        ),
+    ] = None,
+    prevalence: Annotated[
+        float | None, typer.Option(help="Prevalence by which the best epoch is selected. [default: 0.1]")
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Learning rate (its peak, if one-cycle).")
+    ] = None,
+    views: Annotated[
+        int | None,
+        typer.Option(help="Cached views of each training image, the plain one included. [default: 6]"),
+    ] = None,
+    stretch: Annotated[
+        bool, typer.Option("--stretch", help="Stretch images to a square rather than pad them with zeros.")
+    ] = False,
+    rotate_test: Annotated[
+        bool, typer.Option("--rotate-test", help="Rotate validation and test images at random too.")
+    ] = False,
+    test_pools: Annotated[
+        int | None, typer.Option(help="Pools of the test split to report on. [default: 4000]")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse data with an unreadable image rather than leave it out.")
+    ] = False,
+    cache_dir: Annotated[
+        Path | None,
+        typer.Option(help="Folder of cached features, shared between runs. [default: OUT/cache]"),
+    ] = None,
+) -> None:
+    """Train the individual and counting networks of a bundle on one shared front.
+
+    Killing it at any moment loses at most one epoch: the same command goes on from there.
+    """
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise ImportError("training needs torch: pip install 'poolsieve[train]'") from error
+    from dataclasses import replace
+
+    from poolsieve.training.plan import make_plan
+    from poolsieve.training.progress import Reporter
+    from poolsieve.training.run import train as run_training
+
+    if tune_from and front:
+        raise ValueError("--tune-from trains the last blocks of the front; leave --front out")
+    given: dict[str, Any] = {
+        "backbone": backbone,
+        "cut": cut,
+        "weights": None if weights is None else str(weights),
+        "pool_sizes": tuple(pool_size) if pool_size else None,
+        "merge": merge,
+        "front": "tuned" if tune_from else front,
+        "tune_from": tune_from,
+        "front_epochs": front_epochs,
+        "individual_epochs": individual_epochs,
+        "epochs": epochs,
+        "pools_per_epoch": pools_per_epoch,
+        "shares": tuple(share) if share else None,
+        "prevalence": prevalence,
+        "views": views,
+        "squaring": "stretch" if stretch else None,
+        "rotate_test": rotate_test,
+        "test_pools": test_pools,
+        "seed": seed,
+    }
+    plan = make_plan(recipe, **{name: value for name, value in given.items() if value is not None})
+    if learning_rate is not None:
+        plan = replace(plan, optimization=replace(plan.optimization, learning_rate=learning_rate))
+    run_training(data, out, plan, cache_dir=cache_dir or out / "cache", strict=strict, reporter=Reporter())

@@ -1,0 +1,23 @@
+"""Reading images, bringing them to the network's input, and labelled data sets."""
+
+from poolsieve.images.datasets import (
+    SPLITS,
+    Duplicates,
+    ImageDataset,
+    load_dataset,
+)
+from poolsieve.images.reading import UnreadableImage, decode_image, read_image
+from poolsieve.images.transforms import ViewSettings, plain_view, random_view
+
+__all__ = [
+    "SPLITS",
+    "Duplicates",
+    "ImageDataset",
+    "UnreadableImage",
+    "ViewSettings",
+    "decode_image",
+    "load_dataset",
+    "plain_view",
+    "random_view",
+    "read_image",
+]

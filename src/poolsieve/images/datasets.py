@@ -1,0 +1,291 @@
+"""Labelled images: class folders or a CSV file, split into train, val and test.
+
+A data set that brings no split is split by the content hash of each file, so that equal images never stand on
+both sides of a split, and adding images moves none of those already there.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poolsieve.images.reading import UnreadableImage, decode_image
+
+SPLITS = ("train", "val", "test")
+CLASS_FOLDERS = {"0": 0, "clear": 0, "ordinary": 0, "1": 1, "flagged": 1, "bad": 1}
+"""What a class folder may be called."""
+SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+IMAGE_ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm"})
+HASH_SHARES = {"train": 0.70, "val": 0.15, "test": 0.15}
+"""Shares of the splits made by content hash."""
+_EXAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Equal files (by content) that stand where they should not.
+
+    Attributes:
+        straddling: Groups of equal files of which not all are in one split.
+        contradicting: Groups of equal files that carry both labels.
+    """
+
+    straddling: tuple[tuple[Path, ...], ...] = ()
+    contradicting: tuple[tuple[Path, ...], ...] = ()
+
+    def messages(self) -> list[str]:
+        """One line for each kind that occurs, with a few examples."""
+        lines = []
+        for groups, what in (
+            (self.straddling, "stand in more than one split, so results on them are too good"),
+            (self.contradicting, "are labelled both 0 and 1"),
+        ):
+            if groups:
+                examples = "; ".join(" = ".join(map(str, group)) for group in groups[:_EXAMPLES])
+                count = f"{len(groups)} image{'s' * (len(groups) != 1)}"
+                lines.append(f"{count} {what}: {examples}{' ...' if len(groups) > _EXAMPLES else ''}")
+        return lines
+
+
+@dataclass(frozen=True)
+class ImageDataset:
+    """Labelled image files with their splits; only readable files are in it.
+
+    Attributes:
+        files: The image files.
+        labels: 1 for images to be flagged, 0 for ordinary ones. Shape (images,).
+        splits: "train", "val" or "test" for each image. Shape (images,).
+        digests: SHA-256 of each file's bytes, in hexadecimal.
+        unreadable: The files that were left out, with the reason.
+        duplicates: Equal files across splits or labels.
+    """
+
+    files: tuple[Path, ...]
+    labels: NDArray[np.int64]
+    splits: NDArray[np.str_]
+    digests: tuple[str, ...]
+    unreadable: tuple[UnreadableImage, ...] = ()
+    duplicates: Duplicates = Duplicates()
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def of_split(self, split: str) -> NDArray[np.intp]:
+        """Positions of the images of one split, in order."""
+        return np.flatnonzero(self.splits == split)
+
+    def content_hash(self, split: str) -> str:
+        """A hash of the contents and order of one split's images; equal data has an equal hash anywhere."""
+        joined = "\n".join(self.digests[i] for i in self.of_split(split))
+        return hashlib.sha256(joined.encode()).hexdigest()
+
+    def messages(self) -> list[str]:
+        """What a user should know about the data before training on it, one line each."""
+        lines = []
+        if self.unreadable:
+            names = "; ".join(str(error) for error in self.unreadable[:_EXAMPLES])
+            more = " ..." if len(self.unreadable) > _EXAMPLES else ""
+            lines.append(f"{len(self.unreadable)} unreadable image(s) left out: {names}{more}")
+        return lines + self.duplicates.messages()
+
+    def describe(self) -> str:
+        """Numbers of flagged and ordinary images in each split, in one line."""
+        parts = []
+        for split in SPLITS:
+            labels = self.labels[self.of_split(split)]
+            parts.append(f"{split} {int(labels.sum())}/{int((labels == 0).sum())}")
+        return "flagged/ordinary images: " + ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    file: Path
+    label: int
+    split: str | None
+
+
+def load_dataset(
+    source: str | os.PathLike[str],
+    *,
+    strict: bool = False,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> ImageDataset:
+    """Load a folder of class folders or a CSV file, checking every image once.
+
+    Args:
+        source: A folder `[split/]class/images`, classes named 0/1, clear/flagged, ordinary/flagged or
+            ordinary/bad, or a CSV file with the columns `file,label[,split]`, files relative to the CSV.
+        strict: Refuse the data set for one unreadable image rather than leave that image out.
+        on_progress: Called with (images checked, images in all).
+
+    Raises:
+        ValueError: If labels or splits are wrong, a class has no image, or (strict) an image is unreadable.
+        FileNotFoundError: If the source or any file it names does not exist.
+    """
+    path = Path(source)
+    if path.is_dir():
+        entries = _entries_of_folder(path)
+    elif path.is_file():
+        entries = _entries_of_csv(path)
+    else:
+        raise FileNotFoundError(f"{path} does not exist; give a folder of class folders or a CSV file")
+    digests, failures = _check_files([entry.file for entry in entries], on_progress)
+    unreadable = tuple(failures[i] for i in sorted(failures))
+    if strict and unreadable:
+        first = "; ".join(str(error) for error in unreadable[:_EXAMPLES])
+        raise ValueError(
+            f"{len(unreadable)} unreadable image(s) in {path}: {first}. "
+            "Mend or remove them, or run without --strict to leave them out"
+        )
+    kept = [i for i in range(len(entries)) if i not in failures]
+    splits = [entries[i].split or _split_by_hash(digests[i]) for i in kept]
+    dataset = ImageDataset(
+        files=tuple(entries[i].file for i in kept),
+        labels=np.array([entries[i].label for i in kept], dtype=np.int64),
+        splits=np.array(splits, dtype=np.str_),
+        digests=tuple(digests[i] for i in kept),
+        unreadable=unreadable,
+        duplicates=_find_duplicates([entries[i] for i in kept], splits, [digests[i] for i in kept]),
+    )
+    _require_both_classes(dataset, path)
+    return dataset
+
+
+def _entries_of_csv(path: Path) -> list[_Entry]:
+    with path.open(newline="", encoding="utf-8-sig") as stream:
+        reader = csv.DictReader(stream)
+        columns = reader.fieldnames or []
+        missing = [name for name in ("file", "label") if name not in columns]
+        if missing:
+            raise ValueError(
+                f"{path} has no column {' and no column '.join(map(repr, missing))}; "
+                f"its first line must name file,label[,split], but it is {','.join(columns)!r}"
+            )
+        entries = [_entry_of_row(path, reader.line_num, row, "split" in columns) for row in reader]
+    if not entries:
+        raise ValueError(f"{path} lists no images")
+    absent = [entry.file for entry in entries if not entry.file.is_file()]
+    if absent:
+        raise FileNotFoundError(
+            f"{len(absent)} of {len(entries)} files named in {path} do not exist, the first is {absent[0]}; "
+            "names are relative to the CSV file"
+        )
+    return entries
+
+
+def _entry_of_row(path: Path, line: int, row: dict[str, str], has_split: bool) -> _Entry:
+    label, file = (row["label"] or "").strip(), (row["file"] or "").strip()
+    if label not in ("0", "1"):
+        raise ValueError(f"{path}, line {line}: label is {label!r}; labels are 0 (ordinary) or 1 (flagged)")
+    if not file:
+        raise ValueError(f"{path}, line {line}: no file is named")
+    split = None
+    if has_split:
+        name = (row["split"] or "").strip().lower()
+        split = SPLIT_NAMES.get(name)
+        if split is None:
+            raise ValueError(f"{path}, line {line}: split is {name!r}; give train, val or test")
+    return _Entry(path.parent / file, int(label), split)
+
+
+def _entries_of_folder(path: Path) -> list[_Entry]:
+    folders = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    if any(folder.name.lower() in SPLIT_NAMES for folder in folders):
+        strange = [folder.name for folder in folders if folder.name.lower() not in SPLIT_NAMES]
+        if strange:
+            raise ValueError(f"{path} mixes splits and other folders ({', '.join(strange)})")
+        entries = []
+        for folder in folders:
+            split = SPLIT_NAMES[folder.name.lower()]
+            entries += _entries_of_classes(folder, split)
+    else:
+        entries = _entries_of_classes(path, None)
+    if not entries:
+        raise ValueError(f"{path} holds no images ending in {', '.join(sorted(IMAGE_ENDINGS))}")
+    return entries
+
+
+def _entries_of_classes(path: Path, split: str | None) -> list[_Entry]:
+    entries = []
+    folders = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    if not folders:
+        raise ValueError(f"{path} has no class folders; put images into {path}/clear and {path}/flagged")
+    for folder in folders:
+        label = CLASS_FOLDERS.get(folder.name.lower())
+        if label is None:
+            raise ValueError(
+                f"the class of folder {folder} is unknown; call it clear (or ordinary, 0) for label 0, "
+                "flagged (or bad, 1) for label 1, or list the files in a CSV"
+            )
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and file.suffix.lower() in IMAGE_ENDINGS:
+                entries.append(_Entry(file, label, split))
+    return entries
+
+
+def _check_files(
+    files: Sequence[Path], on_progress: Callable[[int, int], None] | None
+) -> tuple[list[str], dict[int, UnreadableImage]]:
+    """Hash and decode every file; gives the hashes, and the failures by position."""
+
+    def check(file: Path) -> tuple[str, UnreadableImage | None]:
+        data = file.read_bytes()
+        failure = None
+        try:
+            decode_image(data, file)
+        except UnreadableImage as error:
+            failure = error
+        return hashlib.sha256(data).hexdigest(), failure
+
+    digests: list[str] = []
+    failures: dict[int, UnreadableImage] = {}
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as workers:
+        for position, (digest, failure) in enumerate(workers.map(check, files)):
+            digests.append(digest)
+            if failure is not None:
+                failures[position] = failure
+            if on_progress is not None:
+                on_progress(position + 1, len(files))
+    return digests, failures
+
+
+def _split_by_hash(digest: str) -> str:
+    place = int(digest[:16], 16) / 2**64
+    if place < HASH_SHARES["train"]:
+        return "train"
+    return "val" if place < HASH_SHARES["train"] + HASH_SHARES["val"] else "test"
+
+
+def _find_duplicates(entries: Sequence[_Entry], splits: Sequence[str], digests: Sequence[str]) -> Duplicates:
+    groups: dict[str, list[int]] = defaultdict(list)
+    for position, digest in enumerate(digests):
+        groups[digest].append(position)
+    equal = [group for group in groups.values() if len(group) > 1]
+
+    def files(group: list[int]) -> tuple[Path, ...]:
+        return tuple(entries[i].file for i in group)
+
+    return Duplicates(
+        straddling=tuple(files(g) for g in equal if len({splits[i] for i in g}) > 1),
+        contradicting=tuple(files(g) for g in equal if len({entries[i].label for i in g}) > 1),
+    )
+
+
+def _require_both_classes(dataset: ImageDataset, path: Path) -> None:
+    for split in SPLITS:
+        labels = dataset.labels[dataset.of_split(split)]
+        for label, name in ((0, "ordinary"), (1, "flagged")):
+            if not np.any(labels == label):
+                raise ValueError(
+                    f"split {split!r} of {path} has no {name} image (label {label}) that can be read; "
+                    "every split needs both classes"
+                )

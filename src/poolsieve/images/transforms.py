@@ -1,0 +1,141 @@
+"""From an image of any shape to the square pixel array that a network takes, plain or augmented.
+
+The paper ("Data Transformations") pads with zeros to a square, resizes, flips at random and rotates by up to
+30° for pools. Random crops and colour changes are added here: with a frozen front the network learns its few
+cached views by heart, so the views must differ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+Squaring = Literal["pad", "stretch"]
+
+_GREY = np.array([0.299, 0.587, 0.114])  # ITU-R 601 luma
+_MIDDLE = 127.5
+
+
+@dataclass(frozen=True)
+class ViewSettings:
+    """How random views are drawn.
+
+    Attributes:
+        flip: Mirror left to right in half of the views.
+        rotation: Turn by an angle uniform in [−rotation, rotation] degrees; uncovered corners are zero.
+        min_crop: The smallest share of the area that a random crop keeps; 1 crops nothing.
+        colour: Brightness, contrast and saturation each change by a factor in [1 − colour, 1 + colour].
+    """
+
+    flip: bool = True
+    rotation: float = 30.0
+    min_crop: float = 0.5
+    colour: float = 0.3
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rotation <= 180:
+            raise ValueError(f"rotation is {self.rotation}; give degrees from 0 to 180")
+        if not 0 < self.min_crop <= 1:
+            raise ValueError(f"min_crop is {self.min_crop}; give a share of the area in (0, 1]")
+        if not 0 <= self.colour < 1:
+            raise ValueError(f"colour is {self.colour}; give a share in [0, 1)")
+
+
+DEFAULT_VIEWS = ViewSettings()
+
+PAPER_POOLED = ViewSettings(flip=True, rotation=30.0, min_crop=1.0, colour=0.0)
+"""The paper's views for pools: a random flip and a rotation in [−30°, 30°]."""
+
+
+def make_square(image: Image.Image, size: int, squaring: Squaring = "pad") -> Image.Image:
+    """Bring an image to size x size, padding with zeros or stretching.
+
+    Padding keeps the proportions and centres the image.
+    """
+    if squaring not in ("pad", "stretch"):
+        raise ValueError(f"squaring is {squaring!r}; give 'pad' or 'stretch'")
+    if image.size == (size, size):
+        return image
+    if squaring == "stretch" or image.width == image.height:
+        return image.resize((size, size), Image.Resampling.BILINEAR)
+    scale = size / max(image.size)
+    width, height = max(1, round(image.width * scale)), max(1, round(image.height * scale))
+    square = Image.new("RGB", (size, size))
+    square.paste(
+        image.resize((width, height), Image.Resampling.BILINEAR),
+        ((size - width) // 2, (size - height) // 2),
+    )
+    return square
+
+
+def plain_view(image: Image.Image, size: int, squaring: Squaring = "pad") -> NDArray[np.uint8]:
+    """The view that is judged: squared and resized, nothing random. Shape (size, size, 3)."""
+    return np.asarray(make_square(image, size, squaring))
+
+
+def rotated_view(
+    image: Image.Image,
+    size: int,
+    rng: np.random.Generator,
+    squaring: Squaring = "pad",
+    rotation: float = 30.0,
+) -> NDArray[np.uint8]:
+    """The plain view turned by a random angle, as the paper does with its knife images at test time."""
+    settings = ViewSettings(flip=False, rotation=rotation, min_crop=1.0, colour=0.0)
+    return random_view(image, size, rng, squaring, settings)
+
+
+def random_view(
+    image: Image.Image,
+    size: int,
+    rng: np.random.Generator,
+    squaring: Squaring = "pad",
+    settings: ViewSettings = DEFAULT_VIEWS,
+) -> NDArray[np.uint8]:
+    """A random view: flip, rotation, crop and colour drawn from `rng`. Shape (size, size, 3)."""
+    square = make_square(image, size, squaring)
+    # Always the same number of draws, so that one setting does not change what another one gives.
+    mirrored, turn, area, shape, across, down = rng.random(6)
+    colours = rng.uniform(1 - settings.colour, 1 + settings.colour, size=3)
+
+    if settings.flip and mirrored < 0.5:
+        square = square.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    if settings.colour > 0:  # before turning, so that uncovered corners stay zero
+        square = square.convert("RGB", _colour_matrix(*colours))
+    if settings.rotation > 0 or settings.min_crop < 1:
+        angle = math.radians((2 * turn - 1) * settings.rotation)
+        share = settings.min_crop + (1 - settings.min_crop) * area
+        ratio = (3 / 4) ** (2 * shape - 1) if settings.min_crop < 1 else 1.0
+        width = min(1.0, math.sqrt(share * ratio)) * size
+        height = min(1.0, math.sqrt(share / ratio)) * size
+        centre = (width / 2 + across * (size - width), height / 2 + down * (size - height))
+        square = square.transform(
+            (size, size),
+            Image.Transform.AFFINE,
+            _affine(size, angle, width / size, height / size, centre),
+            resample=Image.Resampling.BILINEAR,
+        )
+    return np.asarray(square)
+
+
+def _affine(
+    size: int, angle: float, stretch_x: float, stretch_y: float, centre: tuple[float, float]
+) -> tuple[float, ...]:
+    """Where each output pixel is taken from: scaled about the middle, turned, moved to `centre`."""
+    cos, sin, middle = math.cos(angle), math.sin(angle), size / 2
+    a, b = cos * stretch_x, -sin * stretch_y
+    d, e = sin * stretch_x, cos * stretch_y
+    return a, b, centre[0] - (a + b) * middle, d, e, centre[1] - (d + e) * middle
+
+
+def _colour_matrix(brightness: float, contrast: float, saturation: float) -> tuple[float, ...]:
+    """The 3x4 matrix that changes all three at once, in Pillow's order."""
+    matrix = saturation * np.eye(3) + (1 - saturation) * _GREY[None, :]
+    offset = _MIDDLE * (1 - contrast)
+    rows = np.column_stack([brightness * contrast * matrix, np.full(3, offset)])
+    return tuple(float(value) for value in rows.ravel())

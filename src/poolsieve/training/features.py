@@ -1,0 +1,352 @@
+"""Front features of every image, computed once and kept on disk.
+
+With the front frozen, training the backs needs only its outputs. They are stored as half-precision .npy files
+that are mapped into memory, several augmented views of each training image and one plain view of the others.
+A cache is named by a hash of all that its content depends on, is filled block by block, goes on where an
+interrupted run stopped, and is trusted only once its completion mark is there and its size is right.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poolsieve.files import write_atomically
+from poolsieve.images.datasets import ImageDataset
+from poolsieve.images.reading import read_image
+from poolsieve.images.transforms import (
+    DEFAULT_VIEWS,
+    Squaring,
+    ViewSettings,
+    plain_view,
+    random_view,
+    rotated_view,
+)
+from poolsieve.training.progress import Reporter, duration
+
+if TYPE_CHECKING:
+    import torch
+
+FORMAT_VERSION = 1
+BLOCK_IMAGES = 128
+"""Images between two progress marks."""
+BATCH_VIEWS = 12
+"""Inputs in one pass through the front: few, so that the early wide maps stay in the processor's cache."""
+
+Extractor = Callable[[NDArray[np.uint8]], NDArray[np.float16]]
+"""From pixels (n, S, S, 3) to front features (n, H, W, C)."""
+
+
+@dataclass(frozen=True)
+class ViewPlan:
+    """Which views of each image are made.
+
+    Attributes:
+        size: Side of the network's square input in pixels.
+        squaring: How images become square.
+        random_views: Augmented views beside the plain one; 0 makes the plain one only.
+        settings: How augmented views are drawn.
+        seed: Seed of the augmentation.
+        rotation: Turn the plain view at random by up to this angle (the paper's knife test set); 0 does not.
+    """
+
+    size: int
+    squaring: Squaring = "pad"
+    random_views: int = 0
+    settings: ViewSettings = DEFAULT_VIEWS
+    seed: int = 0
+    rotation: float = 0.0
+
+    @property
+    def views(self) -> int:
+        """Views of each image."""
+        return 1 + self.random_views
+
+    def render(self, file: Path, digest: str) -> NDArray[np.uint8]:
+        """All views of one image, the plain one first. Shape (views, size, size, 3).
+
+        The random state depends on the seed and the image's content alone, not on its place in the data.
+        """
+        image = read_image(file)
+        rng = np.random.default_rng([self.seed, int(digest[:16], 16)])
+        if self.rotation > 0:
+            first = rotated_view(image, self.size, rng, self.squaring, self.rotation)
+        else:
+            first = plain_view(image, self.size, self.squaring)
+        others = [
+            random_view(image, self.size, rng, self.squaring, self.settings) for _ in range(self.random_views)
+        ]
+        return np.stack([first, *others])
+
+
+@dataclass(frozen=True)
+class FeatureCache:
+    """Cached front features of one split.
+
+    Attributes:
+        path: The .npy file.
+        array: Half-precision features, mapped into memory. Shape (images, views, H, W, C).
+    """
+
+    path: Path
+    array: NDArray[np.float16]
+
+    @property
+    def views(self) -> int:
+        """Views of each image."""
+        return int(self.array.shape[1])
+
+
+def build_cache(
+    dataset: ImageDataset,
+    split: str,
+    views: ViewPlan,
+    extract: Extractor,
+    feature_shape: tuple[int, int, int],
+    network_key: dict[str, Any],
+    cache_dir: Path,
+    reporter: Reporter,
+) -> FeatureCache:
+    """Open the cache of one split, making or completing it first if need be.
+
+    Args:
+        dataset: The images.
+        split: Which split of them.
+        views: Which views.
+        extract: The front.
+        feature_shape: (C, H, W) of the front's output.
+        network_key: All that the front's output depends on: name, cut, hash of weights, preprocessing.
+        cache_dir: Folder of all caches.
+        reporter: Told how far it is.
+
+    Raises:
+        OSError: If the disk is too small; the message names what is needed and what is free.
+    """
+    positions = dataset.of_split(split)
+    channels, height, width = feature_shape
+    shape = (len(positions), views.views, height, width, channels)
+    description = {
+        "format": FORMAT_VERSION,
+        "content": dataset.content_hash(split),
+        "views": asdict(views),
+        "network": network_key,
+        "shape": list(shape),
+    }
+    key = hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:24]
+    folder = cache_dir / key
+    array_file, progress_file, complete_file = (
+        folder / "features.npy",
+        folder / "progress.json",
+        folder / "complete.json",
+    )
+    header = _npy_header(shape)
+    row_bytes = int(np.prod(shape[1:])) * 2
+    size = len(header) + shape[0] * row_bytes
+    if complete_file.is_file() and array_file.is_file() and array_file.stat().st_size == size:
+        reporter.line(f"features of {split}: {shape[0]} images x {shape[1]} views from {array_file}")
+        return FeatureCache(array_file, np.load(array_file, mmap_mode="r"))
+
+    complete_file.unlink(missing_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    done = _blocks_done(progress_file, array_file, header, row_bytes)
+    have = len(header) + done * BLOCK_IMAGES * row_bytes if done else 0
+    _require_space(folder, size - have, size, split)
+    write_atomically(folder / "description.json", json.dumps(description, indent=2).encode())
+    try:
+        _fill(
+            array_file,
+            progress_file,
+            header,
+            row_bytes,
+            done,
+            dataset,
+            positions,
+            views,
+            extract,
+            split,
+            reporter,
+        )
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        free = shutil.disk_usage(folder).free
+        raise OSError(
+            f"the disk is full: the features of {split} need {_gigabytes(size)} in {folder}, "
+            f"{_gigabytes(free)} are free now. Make room or name another place with --cache-dir, then run "
+            "the same command again; what is already cached is kept"
+        ) from error
+    write_atomically(complete_file, json.dumps({"bytes": size}).encode())
+    return FeatureCache(array_file, np.load(array_file, mmap_mode="r"))
+
+
+def _fill(
+    array_file: Path,
+    progress_file: Path,
+    header: bytes,
+    row_bytes: int,
+    done: int,
+    dataset: ImageDataset,
+    positions: NDArray[np.intp],
+    views: ViewPlan,
+    extract: Extractor,
+    split: str,
+    reporter: Reporter,
+) -> None:
+    blocks = [positions[i : i + BLOCK_IMAGES] for i in range(0, len(positions), BLOCK_IMAGES)]
+    name = f"features of {split} ({len(positions)} images x {views.views} views)"
+    cores = len(os.sched_getaffinity(0))
+    # Plain writes, not a writable memory map: a full disk is then an error and not a killed process.
+    with (
+        array_file.open("r+b" if done else "wb") as stream,
+        # A thread per core with images of its own needs no barrier after every layer, as torch's threads do.
+        ThreadPoolExecutor(max_workers=cores, initializer=_use_one_torch_thread) as workers,
+        reporter.task(name, len(positions)) as task,
+    ):
+        if not done:
+            stream.write(header)
+        stream.seek(len(header) + done * BLOCK_IMAGES * row_bytes)
+        stream.truncate()
+        task.skip(min(done * BLOCK_IMAGES, len(positions)))
+        for number, block in enumerate(blocks[done:], start=done + 1):
+            for features in _features_of(block, dataset, views, extract, workers):
+                stream.write(features.tobytes())
+                task.advance(len(features), f"{task.rate * views.views:.0f} views/s")
+            stream.flush()
+            os.fsync(stream.fileno())
+            write_atomically(progress_file, json.dumps({"blocks": number}).encode())
+        seconds = task.elapsed
+    reporter.line(f"{name}: done in {duration(seconds)}")
+
+
+def _features_of(
+    block: NDArray[np.intp],
+    dataset: ImageDataset,
+    views: ViewPlan,
+    extract: Extractor,
+    workers: ThreadPoolExecutor,
+) -> Iterator[NDArray[np.float16]]:
+    """Features of a block's images, a few images at a time. Each shape (images, views, H, W, C)."""
+
+    def features_of_few(positions: NDArray[np.intp]) -> NDArray[np.float16]:
+        pixels = [views.render(dataset.files[i], dataset.digests[i]) for i in positions]
+        features = extract(np.concatenate(pixels))
+        if not np.isfinite(features).all():
+            raise ValueError("front features exceed the range of half precision; cut the backbone elsewhere")
+        return features.reshape(len(positions), views.views, *features.shape[1:])
+
+    together = max(1, BATCH_VIEWS // views.views)
+    few = [block[i : i + together] for i in range(0, len(block), together)]
+    yield from workers.map(features_of_few, few)
+
+
+def _use_one_torch_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _npy_header(shape: tuple[int, ...]) -> bytes:
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<f2", "fortran_order": False, "shape": shape})
+    return stream.getvalue()
+
+
+def _blocks_done(progress_file: Path, array_file: Path, header: bytes, row_bytes: int) -> int:
+    """Blocks that a marked progress and the file's size both vouch for."""
+    try:
+        blocks = int(json.loads(progress_file.read_text())["blocks"])
+        with array_file.open("rb") as stream:
+            if stream.read(len(header)) != header:
+                return 0
+        whole = (array_file.stat().st_size - len(header)) // (BLOCK_IMAGES * row_bytes)
+        return min(blocks, whole)
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def _require_space(folder: Path, missing: int, size: int, split: str) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < missing:
+        raise OSError(
+            f"the features of {split} need {_gigabytes(size)} on the disk of {folder}, "
+            f"but only {_gigabytes(free)} are free. Make room, name another place with --cache-dir, "
+            "or make fewer views with --views"
+        )
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.2f} GB" if size >= 10_000_000 else f"{size / 1e6:.2f} MB"
+
+
+def front_extractor(front: torch.nn.Module, mean: Any, scale: Any) -> Extractor:
+    """A frozen front as a function from pixels to half-precision features in channels-last order.
+
+    Args:
+        front: Images (n, 3, S, S) to features (n, C, H, W).
+        mean: Subtracted from each channel of the pixels.
+        scale: Divides each channel after that.
+    """
+    import torch
+
+    fast = fuse_batch_norms(front).eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    mean_, scale_ = (
+        torch.as_tensor(value, dtype=torch.float32).reshape(1, -1, 1, 1) for value in (mean, scale)
+    )
+
+    def extract(pixels: NDArray[np.uint8]) -> NDArray[np.float16]:
+        with torch.inference_mode():
+            inputs = torch.from_numpy(pixels).permute(0, 3, 1, 2).float().sub_(mean_).div_(scale_)
+            features: NDArray[np.float16] = fast(inputs).permute(0, 2, 3, 1).contiguous().half().numpy()
+        return features
+
+    return extract
+
+
+def fuse_batch_norms(module: torch.nn.Module) -> torch.nn.Module:
+    """A copy for inference in which every batch norm that directly follows a convolution is folded into it.
+
+    Order is taken from the order of the child modules, which is a convention and no guarantee; a module whose
+    output changes by it is returned unfused.
+    """
+    import copy
+
+    import torch
+    from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+    plain = copy.deepcopy(module).eval()
+    fused = copy.deepcopy(plain)
+    for parent in list(fused.modules()):
+        children = list(parent.named_children())
+        for (name, child), (next_name, following) in itertools.pairwise(children):
+            if isinstance(child, torch.nn.Conv2d) and isinstance(following, torch.nn.BatchNorm2d):
+                setattr(parent, name, fuse_conv_bn_eval(child, following))
+                setattr(parent, next_name, torch.nn.Identity())
+    convolution = next((part for part in plain.modules() if isinstance(part, torch.nn.Conv2d)), None)
+    if convolution is None:
+        return plain
+    probe = torch.randn(1, convolution.in_channels, 64, 64, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        expected, given = plain(probe), fused(probe)
+    return fused if torch.allclose(expected, given, rtol=1e-3, atol=1e-3) else plain
+
+
+def hash_weights(module: torch.nn.Module) -> str:
+    """A hash of a module's parameters and buffers."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,151 @@
+"""Training a front that learns: its last blocks or all of it, jointly with every network that shares it.
+
+Individual network, counting networks and gate must share one front, or retests could not use the features
+of the pools. So the front learns from the sum of their losses in one phase and is then frozen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+from torch import Tensor, nn
+from torch.nn import functional
+
+from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork
+from poolsieve.training.inputs import CachedInputs, Inputs
+from poolsieve.training.learners import Batch, pool_batches, pool_figures, validation_pools
+from poolsieve.training.models import TrainedModel
+from poolsieve.training.phases import Step
+from poolsieve.training.plan import TrainingPlan
+from poolsieve.training.readings import read_images, read_pools
+from poolsieve.training.sampling import draw_pools, epoch_generator, split_by_shares
+
+BATCH = 16
+
+
+@dataclass(frozen=True)
+class JointBatch:
+    """Tensors of one step.
+
+    Attributes:
+        inputs: What the learning part of the front takes, place by place.  # (r * m, ...)
+        counts: Bad images of each pool.  # (m,)
+        labels: Labels of the images, in the order of the inputs.  # (r * m,)
+        singles: Positions in the batch of the images that the individual network sees.
+    """
+
+    inputs: Tensor
+    counts: Tensor
+    labels: Tensor
+    singles: Tensor
+
+
+class FrontLearner:
+    """The learning part of the front with all networks behind it.
+
+    Args:
+        stem: The learning part of the front, a view on the backbone's modules.
+        model: The networks.
+        train: Training images, as the stem takes them.
+        validation: Validation images, likewise.
+        plan: The settings.
+    """
+
+    def __init__(
+        self, stem: nn.Module, model: TrainedModel, train: Inputs, validation: Inputs, plan: TrainingPlan
+    ) -> None:
+        self.name = "front"
+        stem.requires_grad_(True)
+        networks = {f"counting_{size}": network for size, network in model.counting.items()}
+        self.module: nn.Module = nn.ModuleDict(
+            {"stem": stem, "individual": model.individual, "gate": model.gate, **networks}
+        )
+        self.epochs = plan.front_epochs
+        self._train, self._validation, self._plan = train, validation, plan
+        self._pools = {size: validation_pools(validation.labels, size, plan) for size in plan.pool_sizes}
+
+    def steps(self, epoch: int) -> list[Batch]:
+        """Batches of pools, the pool sizes taking turns."""
+        by_size = []
+        for size in self._plan.pool_sizes:
+            rng = epoch_generator(self._plan.seed, f"{self.name} pools {size}", epoch)
+            number = -(-self._plan.pools_per_epoch // len(self._plan.pool_sizes))
+            pools = draw_pools(self._train.labels, split_by_shares(number, self._plan.shares_of(size)), rng)
+            by_size.append(pool_batches(pools, self._plan.batch_pools, epoch))
+        return [batch for turn in zip(*by_size, strict=True) for batch in turn]
+
+    def load(self, batch: Batch) -> JointBatch:
+        """Inputs, counts, labels, and a balanced choice of images for the individual network."""
+        pools, size = batch.positions.shape
+        rng = epoch_generator(self._plan.seed, f"{self.name} views {size} {batch.number}", batch.epoch)
+        positions = batch.positions.T.ravel()
+        labels = self._train.labels[positions]
+        bad, ordinary = (rng.permutation(np.flatnonzero(labels == label)) for label in (1, 0))
+        # At most as many images as pools, so that neither loss costs more time than the other.
+        number = max(1, min(len(bad), len(ordinary), pools // 2))
+        singles = np.concatenate([bad[:number], ordinary[:number]])
+        return JointBatch(
+            self._train.draw(positions, rng),
+            torch.from_numpy(batch.counts),
+            torch.from_numpy(labels),
+            torch.from_numpy(singles),
+        )
+
+    def loss(self, loaded: JointBatch) -> Step:
+        """Cross-entropy of the counts, of single images, and of the gate's image logits, summed."""
+        parts = cast(nn.ModuleDict, self.module)
+        pools = len(loaded.counts)
+        size = len(loaded.labels) // pools
+        network = cast(PooledNetwork, parts[f"counting_{size}"])
+        individual, gate = cast(IndividualNetwork, parts["individual"]), cast(Gate, parts["gate"])
+        optimization = self._plan.optimization
+
+        features = parts["stem"](loaded.inputs)
+        opening, image_logits = gate(features)
+        gated = features * opening if network.gate is not None else features
+        vectors = network.back(gated.unflatten(0, (size, pools)).amax(dim=0))
+        logits = network.final(functional.dropout(vectors, optimization.dropout))
+        loss = functional.cross_entropy(logits, loaded.counts, label_smoothing=optimization.label_smoothing)
+        head = functional.binary_cross_entropy_with_logits(image_logits, loaded.labels.float())
+        loss = loss + self._plan.head_weight * head
+        if len(loaded.singles) > 1:
+            alone = individual.embed(features[loaded.singles])
+            single_logits = individual.final(functional.dropout(alone, optimization.dropout))
+            loss = loss + functional.cross_entropy(
+                single_logits, loaded.labels[loaded.singles], label_smoothing=optimization.label_smoothing
+            )
+        return Step(loss, int((logits.argmax(1) == loaded.counts).sum()), pools)
+
+    def judge(self, module: nn.Module) -> dict[str, float]:
+        """Weighted accuracy on validation pools, averaged over pool sizes, selects."""
+        parts = cast(nn.ModuleDict, module)
+        validation = stem_features(parts["stem"], self._validation)
+        every = []
+        for size in self._plan.pool_sizes:
+            network = cast(PooledNetwork, parts[f"counting_{size}"])
+            logits = read_pools(network, validation, self._pools[size])
+            every.append(pool_figures(logits, self._pools[size], size, self._plan.prevalence))
+        figures = {name: float(np.mean([entry[name] for entry in every])) for name in every[0]}
+        readings = read_images(
+            cast(IndividualNetwork, parts["individual"]), cast(Gate, parts["gate"]), validation
+        )
+        margin = readings.individual[:, 1] - readings.individual[:, 0]
+        figures["individual_auc"] = float(roc_auc_score(validation.labels, margin))
+        figures["head_auc"] = float(roc_auc_score(validation.labels, readings.head))
+        return figures
+
+
+@torch.inference_mode()
+def stem_features(stem: nn.Module, inputs: Inputs) -> CachedInputs:
+    """Front features of the plain views of a whole split, in memory."""
+    stem.eval()
+    parts: list[NDArray[np.float16]] = []
+    for begin in range(0, len(inputs.labels), BATCH):
+        batch = inputs.plain(np.arange(begin, min(begin + BATCH, len(inputs.labels))))
+        parts.append(stem(batch).permute(0, 2, 3, 1).contiguous().half().numpy())
+    return CachedInputs(np.concatenate(parts)[:, None], inputs.labels)

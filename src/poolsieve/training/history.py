@@ -1,0 +1,56 @@
+"""The course of a training run: `history.csv` and its curves as a picture."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+
+from poolsieve.files import write_atomically
+
+History = Mapping[str, list[dict[str, float]]]
+"""Records of each epoch by phase."""
+
+
+def write_history(folder: Path, history: History) -> None:
+    """Write `history.csv` (one line per epoch) and `curves.png`."""
+    columns = ["phase"]
+    for records in history.values():
+        for record in records:
+            columns += [name for name in record if name not in columns]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    for phase, records in history.items():
+        for record in records:
+            writer.writerow({"phase": phase, **{name: f"{value:.6g}" for name, value in record.items()}})
+    write_atomically(folder / "history.csv", text.getvalue().encode())
+    write_atomically(folder / "curves.png", draw_curves(history))
+
+
+def draw_curves(history: History) -> bytes:
+    """Training loss and validation figures of every phase over epochs, as a PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.2 * max(1, len(history))), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(max(1, len(history)), 2, squeeze=False)
+    for (phase, records), (left, right) in zip(history.items(), panels, strict=True):
+        epochs = [record["epoch"] for record in records]
+        left.plot(epochs, [record["loss"] for record in records], marker=".", label="training loss")
+        left.set_title(f"{phase}: loss")
+        for name in ("accuracy", "score", "exact", "within_one", "auc_0_1", "head_auc"):
+            if all(name in record for record in records):
+                label = "training accuracy" if name == "accuracy" else name.replace("_", " ")
+                style = "--" if name == "accuracy" else "-"
+                right.plot(epochs, [record[name] for record in records], style, marker=".", label=label)
+        right.set_title(f"{phase}: validation")
+        for panel in (left, right):
+            panel.set_xlabel("epoch")
+            panel.grid(alpha=0.3)
+            panel.legend(fontsize="small")
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=110, metadata={"Software": None})
+    return stream.getvalue()

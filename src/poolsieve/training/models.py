@@ -1,0 +1,126 @@
+"""The outcome of a training run: one front, the networks on it, and how they are kept on disk."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from poolsieve._version import __version__
+from poolsieve.files import write_atomically
+from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, SplitBackbone, load_backbone
+from poolsieve.networks.pooled import Merge
+
+MODEL_FILE = "model.safetensors"
+CONFIG_FILE = "config.json"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """One shared front with all that was trained on it.
+
+    Attributes:
+        backbone: The backbone; its front is the shared one.
+        individual: The individual network.
+        counting: Counting networks by pool size.
+        gate: The gate with its cheap head; with the plain maximum only its head is of use.
+        merge: How pools are merged.
+    """
+
+    backbone: SplitBackbone
+    individual: IndividualNetwork
+    counting: dict[int, PooledNetwork]
+    gate: Gate
+    merge: Merge
+
+    def parts(self) -> dict[str, nn.Module]:
+        """The separately trained parts by the prefix of their names in `model.safetensors`."""
+        parts: dict[str, nn.Module] = {"front": self.backbone.front}
+        parts |= {"individual.back": self.individual.back, "individual.final": self.individual.final}
+        for size, network in self.counting.items():
+            parts |= {f"counting.{size}.back": network.back, f"counting.{size}.final": network.final}
+        return parts | {"gate": self.gate}
+
+
+def save_model(folder: Path, model: TrainedModel, settings: dict[str, Any]) -> None:
+    """Write `model.safetensors` and `config.json`.
+
+    Args:
+        folder: The run's folder.
+        model: What was trained.
+        settings: Further entries of the configuration: task, squaring, the training plan.
+    """
+    tensors = {
+        f"{prefix}.{name}": value.detach().clone(memory_format=torch.contiguous_format)
+        for prefix, part in model.parts().items()
+        for name, value in part.state_dict().items()
+    }
+    write_atomically(folder / MODEL_FILE, save(tensors))
+    backbone = model.backbone
+    config = {
+        "format": FORMAT_VERSION,
+        "poolsieve": __version__,
+        "torch": torch.__version__,
+        "backbone": backbone.name,
+        "cut": backbone.cut,
+        "input_size": backbone.input_size,
+        "feature_shape": list(backbone.feature_shape),
+        "mean": list(backbone.preprocessing.mean),
+        "scale": list(backbone.preprocessing.scale),
+        "pool_sizes": sorted(model.counting),
+        "merge": model.merge,
+        "gate_width": model.gate.width,
+        **settings,
+    }
+    write_atomically(folder / CONFIG_FILE, (json.dumps(config, indent=2) + "\n").encode())
+
+
+def load_model(folder: Path, backbone: SplitBackbone | None = None) -> TrainedModel:
+    """Read back what `save_model` wrote, in evaluation mode.
+
+    Args:
+        folder: The run's folder.
+        backbone: The network that was trained, if it was none of those that poolsieve knows by name; its
+            front is overwritten.
+    """
+    config = json.loads((folder / CONFIG_FILE).read_text())
+    if config["format"] != FORMAT_VERSION:
+        raise ValueError(
+            f"{folder / CONFIG_FILE} has format {config['format']}; this version of poolsieve reads "
+            f"format {FORMAT_VERSION}"
+        )
+    if backbone is None:
+        backbone = load_backbone(config["backbone"], cut=config["cut"], pretrained=False)
+    gate = Gate(backbone.feature_shape[0], config["gate_width"])
+    merge: Merge = config["merge"]
+    shared = gate if merge == "gated" else None
+    model = TrainedModel(
+        backbone=backbone,
+        individual=IndividualNetwork(backbone),
+        counting={
+            size: PooledNetwork(backbone, size, merge=merge, gate=shared) for size in config["pool_sizes"]
+        },
+        gate=gate,
+        merge=merge,
+    )
+    tensors = _read_tensors(folder / MODEL_FILE)
+    for prefix, part in model.parts().items():
+        start = f"{prefix}."
+        part.load_state_dict(
+            {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
+        )
+    for module in (backbone, model.individual, gate, *model.counting.values()):
+        module.eval()
+    return model
+
+
+def _read_tensors(file: Path) -> dict[str, Tensor]:
+    with safe_open(file, framework="pt") as stored:
+        return {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - not a dict

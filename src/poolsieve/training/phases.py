@@ -1,0 +1,190 @@
+"""The loop that trains one network: epochs, checkpoints, selection.
+
+Randomness is set anew at the start of every epoch from (seed, phase, epoch), so a run that is killed and
+started again repeats the unfinished epoch and ends with the same weights.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from poolsieve.training.checkpoints import PhaseState, load_best, load_checkpoint, save_checkpoint
+from poolsieve.training.plan import Optimization
+from poolsieve.training.progress import Reporter, duration
+from poolsieve.training.sampling import epoch_generator
+
+WARM_UP = 0.2
+"""Share of the steps in which a one-cycle schedule rises."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one batch gave.
+
+    Attributes:
+        loss: To be minimised.
+        correct: Right answers among `seen`.
+        seen: Images or pools judged.
+    """
+
+    loss: Tensor
+    correct: int
+    seen: int
+
+
+class Learner(Protocol):
+    """A network that can be trained by `run_phase`."""
+
+    name: str
+    module: nn.Module
+    epochs: int
+
+    def steps(self, epoch: int) -> Sequence[Any]:
+        """The batches of an epoch, as descriptions that `load` understands."""
+
+    def load(self, batch: Any) -> Any:
+        """The tensors of a batch; called ahead, on another thread."""
+
+    def loss(self, loaded: Any) -> Step:
+        """Loss of a batch; the module is in training mode."""
+
+    def judge(self, module: nn.Module) -> dict[str, float]:
+        """Figures on validation data; "score" selects the best epoch."""
+
+
+def run_phase(
+    learner: Learner, optimization: Optimization, seed: int, folder: Path, reporter: Reporter
+) -> PhaseState:
+    """Train to the end, from the last checkpoint if there is one; leaves the module with its best weights."""
+    module = learner.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    average = copy.deepcopy(module).requires_grad_(False) if optimization.averaging else None
+    optimizer = _make_optimizer(module, optimization)
+    state = load_checkpoint(folder, module, average, optimizer)
+    if 0 < state.epoch < learner.epochs:
+        reporter.line(f"{learner.name}: going on after epoch {state.epoch} of {learner.epochs}")
+    while state.epoch < learner.epochs:
+        begin = time.monotonic()
+        figures = _run_epoch(learner, module, average, optimizer, optimization, seed, state.epoch, reporter)
+        judged = module if average is None else average
+        judged.eval()
+        with torch.inference_mode():
+            figures |= learner.judge(judged)
+        state.epoch += 1
+        figures["seconds"] = round(time.monotonic() - begin, 1)
+        state.history.append({"epoch": state.epoch, **figures})
+        if figures["score"] > state.best_score:
+            state.best_epoch, state.best_score = state.epoch, figures["score"]
+        save_checkpoint(folder, state, module, average, optimizer)
+        reporter.line(_epoch_line(learner, state, figures))
+    module.load_state_dict(load_best(folder, state))
+    module.eval()
+    return state
+
+
+def _run_epoch(
+    learner: Learner,
+    module: nn.Module,
+    average: nn.Module | None,
+    optimizer: torch.optim.Optimizer,
+    optimization: Optimization,
+    seed: int,
+    epoch: int,
+    reporter: Reporter,
+) -> dict[str, float]:
+    torch.manual_seed(int(epoch_generator(seed, f"{learner.name} dropout", epoch).integers(2**31)))
+    batches = learner.steps(epoch)
+    module.train()
+    loss_sum, correct, seen = 0.0, 0, 0
+    with reporter.task(f"{learner.name}, epoch {epoch + 1}/{learner.epochs}", len(batches)) as task:
+        for number, loaded in enumerate(_loaded_ahead(batches, learner.load)):
+            position = epoch * len(batches) + number
+            rate = learning_rate(position, learner.epochs * len(batches), optimization)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            step = learner.loss(loaded)
+            optimizer.zero_grad(set_to_none=True)
+            step.loss.backward()
+            optimizer.step()
+            if average is not None:
+                _average(average, module, min(optimization.averaging, (1 + position) / (10 + position)))
+            value = float(step.loss.detach())
+            if not math.isfinite(value):
+                raise ValueError(
+                    f"the loss of {learner.name} is {value} in epoch {epoch + 1}; "
+                    f"train with a learning rate below {optimization.learning_rate}"
+                )
+            loss_sum += value * step.seen
+            correct, seen = correct + step.correct, seen + step.seen
+            task.advance(1, f"loss {loss_sum / seen:.3f}, accuracy {correct / seen:.3f}")
+    return {"loss": loss_sum / seen, "accuracy": correct / seen}
+
+
+def learning_rate(step: int, steps: int, optimization: Optimization) -> float:
+    """The rate of a step: constant, or one cycle of a cosine up and a cosine down."""
+    if optimization.schedule == "constant":
+        return optimization.learning_rate
+    rise = max(1, round(WARM_UP * steps))
+    if step < rise:
+        share = 0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * step / rise))
+    else:
+        share = 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, steps - rise)))
+    return optimization.learning_rate * max(share, 1e-4)
+
+
+def _loaded_ahead(batches: Sequence[Any], load: Callable[[Any], Any]) -> Iterator[Any]:
+    """Every batch loaded, the next one meanwhile on another thread."""
+    with ThreadPoolExecutor(max_workers=1) as loader:
+        waiting = loader.submit(load, batches[0])
+        for batch in batches[1:]:
+            loaded = waiting.result()
+            waiting = loader.submit(load, batch)
+            yield loaded
+        yield waiting.result()
+
+
+def _make_optimizer(module: nn.Module, optimization: Optimization) -> torch.optim.Optimizer:
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    if optimization.optimizer == "sgd":
+        return torch.optim.SGD(
+            parameters,
+            lr=optimization.learning_rate,
+            momentum=optimization.momentum,
+            weight_decay=optimization.weight_decay,
+        )
+    # Biases and normalisations are not pulled to 0: that would fight what they stand for.
+    groups = [
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": optimization.weight_decay},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=optimization.learning_rate)
+
+
+@torch.no_grad()
+def _average(average: nn.Module, module: nn.Module, decay: float) -> None:
+    # Parameters and buffers, not the state dict, which lists a gate that networks share once for each.
+    pairs = [
+        *zip(average.parameters(), module.parameters(), strict=True),
+        *zip(average.buffers(), module.buffers(), strict=True),
+    ]
+    for kept, current in pairs:
+        if kept.dtype.is_floating_point:
+            kept.lerp_(current, 1 - decay)
+        else:
+            kept.copy_(current)
+
+
+def _epoch_line(learner: Learner, state: PhaseState, figures: dict[str, float]) -> str:
+    shown = ", ".join(f"{name} {value:.4f}" for name, value in figures.items() if name != "seconds")
+    left = duration(figures["seconds"] * (learner.epochs - state.epoch))
+    best = " (best so far)" if state.best_epoch == state.epoch else ""
+    return f"{learner.name}: epoch {state.epoch}/{learner.epochs}: {shown}{best}; {left} left"

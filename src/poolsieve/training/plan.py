@@ -1,0 +1,232 @@
+"""What a training run does: every setting in one place, and the recipes that set them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poolsieve.images.transforms import PAPER_POOLED, Squaring, ViewSettings
+from poolsieve.training.sampling import check_shares, pool_shares
+
+Merge = Literal["gated", "max"]
+Front = Literal["frozen", "tuned", "whole"]
+Optimizer = Literal["adamw", "sgd"]
+Schedule = Literal["one-cycle", "constant"]
+
+
+def _require(holds: bool, name: str, value: object, wanted: str) -> None:
+    if not holds:
+        raise ValueError(f"{name} is {value!r}; give {wanted}")
+
+
+@dataclass(frozen=True)
+class Optimization:
+    """How weights are moved.
+
+    Attributes:
+        optimizer: "adamw" or "sgd".
+        learning_rate: The highest rate of a one-cycle schedule, or the rate of a constant one.
+        schedule: "one-cycle" rises for a fifth of the steps and then falls to nothing; "constant" stays.
+        weight_decay: Pull of the weights towards 0.
+        momentum: Momentum of SGD.
+        label_smoothing: Share of each target spread over all classes.
+        dropout: Share of the last features dropped while training.
+        averaging: Decay of the moving average of weights that is judged and kept; 0 keeps the weights.
+    """
+
+    optimizer: Optimizer = "adamw"
+    learning_rate: float = 1e-3
+    schedule: Schedule = "one-cycle"
+    weight_decay: float = 0.02
+    momentum: float = 0.9
+    label_smoothing: float = 0.02
+    dropout: float = 0.2
+    averaging: float = 0.99
+
+    def __post_init__(self) -> None:
+        _require(self.optimizer in ("adamw", "sgd"), "optimizer", self.optimizer, "'adamw' or 'sgd'")
+        _require(
+            self.schedule in ("one-cycle", "constant"), "schedule", self.schedule, "'one-cycle' or 'constant'"
+        )
+        _require(self.learning_rate > 0, "learning_rate", self.learning_rate, "a number above 0")
+        _require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "a number from 0 on")
+        for name in ("momentum", "label_smoothing", "dropout", "averaging"):
+            _require(0 <= getattr(self, name) < 1, name, getattr(self, name), "a number in [0, 1)")
+
+
+PAPER_OPTIMIZATION = Optimization(
+    optimizer="sgd",
+    learning_rate=1e-3,
+    schedule="constant",
+    weight_decay=1e-4,
+    momentum=0.9,
+    label_smoothing=0.0,
+    dropout=0.0,
+    averaging=0.0,
+)
+"""SGD with learning rate .001, momentum .9 and weight decay 1e-4 ("Training" of the paper)."""
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """All settings of one training run.
+
+    Attributes:
+        backbone: Name of the backbone.
+        cut: Cut point between front and back; None takes the backbone's own.
+        weights: File of pretrained weights; None takes those that come with the backbone.
+        pool_sizes: Pool sizes r to train a counting network for.
+        merge: "gated" multiplies features by a learnt gate before the maximum, "max" is the paper's.
+        front: "frozen" keeps the pretrained front, "tuned" trains its last blocks, "whole" all of it.
+        tune_from: With "tuned": features up to this cut point stay as they are.
+        squaring: "pad" or "stretch".
+        views: Cached views of each training image, the plain one among them.
+        view_settings: How the other views are drawn.
+        rotate_test: Rotate validation and test images at random too, as the paper does for knives.
+        front_epochs: Epochs in which a front that learns is trained together with all networks.
+        individual_epochs: Epochs of the individual network on the frozen front; 0 keeps what the front's
+            phase made.
+        epochs: Epochs of each counting network on the frozen front; 0 likewise.
+        pools_per_epoch: Training pools of one epoch.
+        batch_images: Images in a step of the individual network.
+        batch_pools: Pools in a step of a counting network.
+        shares: Shares of pools with 0..r bad images, for the largest pool size; None takes the paper's.
+        head_weight: Weight of the image logit's loss beside that of the count.
+        validation_pools: Fixed pools by which the best epoch is selected.
+        test_pools: Pools of the test split that are reported.
+        prevalence: Prevalence p in the selection by Σ Binom(r, p, k) Acc_k.
+        optimization: How weights are moved.
+        seed: Seed of everything random.
+    """
+
+    backbone: str = "efficientnet-lite0"
+    cut: str | None = None
+    weights: str | None = None
+    pool_sizes: tuple[int, ...] = (8,)
+    merge: Merge = "gated"
+    front: Front = "frozen"
+    tune_from: str | None = None
+    squaring: Squaring = "pad"
+    views: int = 6
+    view_settings: ViewSettings = field(default_factory=ViewSettings)
+    rotate_test: bool = False
+    front_epochs: int = 0
+    individual_epochs: int = 4
+    epochs: int = 20
+    pools_per_epoch: int = 4000
+    batch_images: int = 32
+    batch_pools: int = 32
+    shares: tuple[float, ...] | None = None
+    head_weight: float = 0.5
+    validation_pools: int = 1000
+    test_pools: int = 4000
+    prevalence: float = 0.1
+    optimization: Optimization = field(default_factory=Optimization)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _require(self.merge in ("gated", "max"), "merge", self.merge, "'gated' or 'max'")
+        _require(
+            self.front in ("frozen", "tuned", "whole"), "front", self.front, "'frozen', 'tuned' or 'whole'"
+        )
+        _require(self.squaring in ("pad", "stretch"), "squaring", self.squaring, "'pad' or 'stretch'")
+        if (self.front == "tuned") != (self.tune_from is not None):
+            raise ValueError(
+                "a front is tuned from a cut point: give tune_from with front='tuned', and only then"
+            )
+        sizes = self.pool_sizes
+        if not sizes or any(size < 2 for size in sizes) or len(set(sizes)) != len(sizes):
+            raise ValueError(f"pool sizes are {list(sizes)}; give different whole numbers from 2 on")
+        for name in ("views", "pools_per_epoch", "validation_pools", "test_pools"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "a whole number from 1 on")
+        for name in ("batch_images", "batch_pools"):
+            _require(getattr(self, name) >= 2, name, getattr(self, name), "2 or more")
+        for name in ("front_epochs", "individual_epochs", "epochs", "seed"):
+            _require(getattr(self, name) >= 0, name, getattr(self, name), "a whole number from 0 on")
+        if self.front == "frozen" and (self.front_epochs or not self.individual_epochs or not self.epochs):
+            raise ValueError(
+                "with a frozen front the individual and counting networks need at least one epoch each, and "
+                "the front none"
+            )
+        if self.front != "frozen" and not self.front_epochs:
+            raise ValueError(f"front={self.front!r} trains the front; give it front_epochs")
+        _require(0 < self.prevalence < 1, "prevalence", self.prevalence, "a number in (0, 1)")
+        _require(self.head_weight >= 0, "head_weight", self.head_weight, "a number from 0 on")
+        if self.shares is not None:
+            check_shares(self.shares, max(sizes))
+
+    def shares_of(self, pool_size: int) -> NDArray[np.float64]:
+        """Shares of training pools with 0..r bad images. Shape (pool_size + 1,)."""
+        if self.shares is not None and pool_size == max(self.pool_sizes):
+            return check_shares(self.shares, pool_size)
+        return pool_shares(pool_size)
+
+    def to_json(self) -> dict[str, Any]:
+        """All settings as plain values."""
+        values = asdict(self)
+        values["pool_sizes"] = list(self.pool_sizes)
+        values["shares"] = None if self.shares is None else list(self.shares)
+        return values
+
+
+def make_plan(recipe: str = "default", **changes: Any) -> TrainingPlan:
+    """A recipe with some settings changed.
+
+    "default" is what works best on a small machine: the front stays as it is. If `changes` let it learn, it
+    learns for a few epochs first.
+
+    "paper" trains the whole network on images drawn anew each epoch by SGD for 90 epochs, with the plain
+    maximum. The paper trains each network on its own; here all share one front, so that retests can use its
+    features, and the front learns from the sum of their losses.
+
+    Args:
+        recipe: "default" or "paper".
+        changes: Settings of `TrainingPlan` that replace those of the recipe.
+    """
+    if recipe not in RECIPES:
+        raise ValueError(f"there is no recipe {recipe!r}; give {' or '.join(map(repr, RECIPES))}")
+    settings = {**RECIPES[recipe], **changes}
+    frozen = settings.get("front", "frozen") == "frozen"
+    if recipe == "paper" and frozen:
+        settings = {**settings, "front_epochs": 0, "individual_epochs": PAPER_EPOCHS, "epochs": PAPER_EPOCHS}
+    elif recipe == "default" and not frozen:
+        settings["front_epochs"] = DEFAULT_FRONT_EPOCHS
+    return TrainingPlan(**{**settings, **changes})
+
+
+PAPER_EPOCHS = 90
+DEFAULT_FRONT_EPOCHS = 6
+RECIPES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper": {
+        "merge": "max",
+        "front": "whole",
+        "front_epochs": PAPER_EPOCHS,
+        "individual_epochs": 0,
+        "epochs": 0,
+        "pools_per_epoch": 6248,
+        "view_settings": PAPER_POOLED,
+        "optimization": PAPER_OPTIMIZATION,
+    },
+}
+
+
+def differing_settings(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Which settings of two plans (as JSON) differ, as lines `name: old -> new`."""
+    lines = []
+    for name in [entry.name for entry in fields(TrainingPlan)] + sorted(set(old) - set(new)):
+        before, after = old.get(name), new.get(name)
+        if before == after:
+            continue
+        if isinstance(before, dict) and isinstance(after, dict):
+            lines += [
+                f"{name}.{key}: {before.get(key)} -> {after.get(key)}"
+                for key in after
+                if before.get(key) != after.get(key)
+            ]
+        else:
+            lines.append(f"{name}: {before} -> {after}")
+    return lines

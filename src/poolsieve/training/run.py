@@ -1,0 +1,240 @@
+"""One training run: from labelled images to all networks of a bundle on one shared front."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from poolsieve.files import write_atomically
+from poolsieve.images.datasets import SPLITS, ImageDataset, load_dataset
+from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, SplitBackbone, load_backbone
+from poolsieve.training.features import ViewPlan, build_cache, front_extractor, hash_weights
+from poolsieve.training.front import FrontLearner
+from poolsieve.training.history import write_history
+from poolsieve.training.inputs import CachedInputs, ImageInputs, Inputs
+from poolsieve.training.learners import CountingLearner, IndividualLearner
+from poolsieve.training.models import TrainedModel, save_model
+from poolsieve.training.phases import run_phase
+from poolsieve.training.plan import TrainingPlan, differing_settings
+from poolsieve.training.progress import Reporter
+from poolsieve.training.results import measure, table_lines
+from poolsieve.training.sampling import require_enough
+
+PLAN_FILE = "plan.json"
+ROTATION = 30.0
+"""Degrees by which validation and test images are turned at most if the plan says so."""
+
+
+def train(
+    data: Path,
+    out: Path,
+    plan: TrainingPlan,
+    *,
+    cache_dir: Path,
+    strict: bool = False,
+    reporter: Reporter | None = None,
+    backbone: SplitBackbone | None = None,
+) -> dict[str, Any]:
+    """Train everything and write it to `out`; goes on where an interrupted run of the same plan stopped.
+
+    Args:
+        data: A folder of class folders or a CSV file; see `load_dataset`.
+        out: Folder of the run.
+        plan: What to do.
+        cache_dir: Folder of the feature caches, shared between runs.
+        strict: Refuse data with unreadable images.
+        reporter: Told how far it is; by default it prints to standard error.
+        backbone: A backbone of your own, in place of the one that the plan names.
+
+    Returns:
+        The figures on the test split, as in `results.json`.
+
+    Raises:
+        ValueError: If the data, the plan or an older run in `out` do not fit.
+        OSError: If a file is missing or the disk is full.
+    """
+    reporter = reporter or Reporter()
+    if backbone is None:
+        backbone = load_backbone(plan.backbone, cut=plan.cut, weights=plan.weights)
+    backbone.eval().requires_grad_(False)
+    plan = replace(plan, backbone=backbone.name, cut=backbone.cut)
+    dataset = _load_data(data, strict, reporter)
+    _check_data(dataset, plan)
+    _claim_folder(out, plan, dataset)
+
+    history: dict[str, list[dict[str, float]]] = {}
+    torch.manual_seed(plan.seed)
+    model = _new_model(backbone, plan)
+    if plan.front != "frozen":
+        history["front"] = _train_front(model, dataset, plan, out, cache_dir, reporter)
+
+    def cached(split: str) -> CachedInputs:
+        array = cached_features(backbone, backbone.cut, dataset, split, plan, cache_dir, reporter)
+        return CachedInputs(array, dataset.labels[dataset.of_split(split)])
+
+    validation, test = cached("val"), cached("test")
+    if plan.individual_epochs or plan.epochs:
+        history |= _train_backs(model, cached("train"), validation, plan, out, reporter)
+    settings = {"task": data.stem, "squaring": plan.squaring, "plan": plan.to_json()}
+    save_model(out, model, settings)
+    write_history(out, history)
+    results = measure(model, test, plan)
+    write_atomically(out / "results.json", (json.dumps(results, indent=2) + "\n").encode())
+    for line in table_lines(results):
+        reporter.line(line)
+    return results
+
+
+def cached_features(
+    backbone: SplitBackbone,
+    stop: str,
+    dataset: ImageDataset,
+    split: str,
+    plan: TrainingPlan,
+    cache_dir: Path,
+    reporter: Reporter,
+) -> NDArray[np.float16]:
+    """Features of one split after cut point `stop`, from the cache or made now."""
+    front = backbone.segment(None, stop)
+    preprocessing = backbone.preprocessing
+    key = {
+        "backbone": backbone.name,
+        "cut": stop,
+        "weights": hash_weights(front),
+        "mean": list(preprocessing.mean),
+        "scale": list(preprocessing.scale),
+    }
+    channels, height, width = backbone.stage_shapes[stop]
+    extract = front_extractor(front, preprocessing.mean, preprocessing.scale)
+    views = view_plan(split, backbone.input_size, plan)
+    return build_cache(
+        dataset, split, views, extract, (channels, height, width), key, cache_dir, reporter
+    ).array
+
+
+def view_plan(split: str, size: int, plan: TrainingPlan) -> ViewPlan:
+    """Many views of training images, one of the others."""
+    if split == "train":
+        return ViewPlan(size, plan.squaring, plan.views - 1, plan.view_settings, plan.seed)
+    return ViewPlan(size, plan.squaring, seed=plan.seed, rotation=ROTATION if plan.rotate_test else 0.0)
+
+
+def _new_model(backbone: SplitBackbone, plan: TrainingPlan) -> TrainedModel:
+    gate = Gate(backbone.feature_shape[0])
+    shared = gate if plan.merge == "gated" else None
+    return TrainedModel(
+        backbone=backbone,
+        individual=IndividualNetwork(backbone),
+        counting={
+            size: PooledNetwork(backbone, size, merge=plan.merge, gate=shared) for size in plan.pool_sizes
+        },
+        gate=gate,
+        merge=plan.merge,
+    )
+
+
+def _train_front(
+    model: TrainedModel,
+    dataset: ImageDataset,
+    plan: TrainingPlan,
+    out: Path,
+    cache_dir: Path,
+    reporter: Reporter,
+) -> list[dict[str, float]]:
+    """Train the front, or its blocks after `tune_from`, with all networks; leaves it frozen."""
+    backbone = model.backbone
+
+    def inputs(split: str) -> Inputs:
+        if plan.tune_from is None:
+            views, preprocessing = view_plan(split, backbone.input_size, plan), backbone.preprocessing
+            return ImageInputs(dataset, split, views, preprocessing.mean, preprocessing.scale)
+        array = cached_features(backbone, plan.tune_from, dataset, split, plan, cache_dir, reporter)
+        return CachedInputs(array, dataset.labels[dataset.of_split(split)])
+
+    stem = backbone.segment(plan.tune_from, backbone.cut)
+    learner = FrontLearner(stem, model, inputs("train"), inputs("val"), plan)
+    state = run_phase(learner, plan.optimization, plan.seed, out / "phases" / learner.name, reporter)
+    backbone.eval().requires_grad_(False)
+    return state.history
+
+
+def _train_backs(
+    model: TrainedModel,
+    train_inputs: CachedInputs,
+    validation: CachedInputs,
+    plan: TrainingPlan,
+    out: Path,
+    reporter: Reporter,
+) -> dict[str, list[dict[str, float]]]:
+    """Individual network first, then the counting networks, the largest pools first.
+
+    With a frozen front a counting network starts from the individual network's back, which knows the bad
+    images already. The gate is learnt with the largest pools; smaller ones use it as it then is.
+    """
+    history = {}
+    phases = out / "phases"
+    if plan.individual_epochs:
+        individual = IndividualLearner(model.individual, model.gate, train_inputs, validation, plan)
+        state = run_phase(individual, plan.optimization, plan.seed, phases / individual.name, reporter)
+        history[individual.name] = state.history
+    if not plan.epochs:
+        return history
+    for size in sorted(plan.pool_sizes, reverse=True):
+        network = model.counting[size]
+        if plan.front == "frozen":
+            network.back.load_state_dict(model.individual.back.state_dict())
+        learner = CountingLearner(
+            network, train_inputs, validation, plan, learn_gate=size == max(plan.pool_sizes)
+        )
+        state = run_phase(learner, plan.optimization, plan.seed, phases / learner.name, reporter)
+        history[learner.name] = state.history
+    return history
+
+
+def _load_data(data: Path, strict: bool, reporter: Reporter) -> ImageDataset:
+    begun = False
+
+    def report(done: int, total: int) -> None:
+        nonlocal begun
+        if not begun:
+            reporter.line(f"checking {total} images")
+            begun = True
+
+    dataset = load_dataset(data, strict=strict, on_progress=report)
+    reporter.line(dataset.describe())
+    for message in dataset.messages():
+        reporter.line(f"warning: {message}")
+    return dataset
+
+
+def _check_data(dataset: ImageDataset, plan: TrainingPlan) -> None:
+    for split in SPLITS:
+        labels = dataset.labels[dataset.of_split(split)]
+        bad = int(labels.sum())
+        for size in plan.pool_sizes:
+            require_enough(bad, len(labels) - bad, plan.shares_of(size), f"split {split!r}")
+
+
+def _claim_folder(out: Path, plan: TrainingPlan, dataset: ImageDataset) -> None:
+    """Write the plan into a new run's folder, or make sure that an older run there had the same."""
+    data = {split: dataset.content_hash(split) for split in SPLITS}
+    file = out / PLAN_FILE
+    if file.is_file():
+        old = json.loads(file.read_text())
+        lines = differing_settings(old["plan"], plan.to_json())
+        lines += [f"data of split {split}: changed" for split in SPLITS if old["data"][split] != data[split]]
+        if lines:
+            raise ValueError(
+                f"{out} holds a run with other settings ({'; '.join(lines)}). "
+                "Give the old settings to go on with it, or another --out"
+            )
+        return
+    if out.exists() and any(out.iterdir()):
+        raise ValueError(f"{out} is not empty and holds no training run; give another --out")
+    write_atomically(file, (json.dumps({"plan": plan.to_json(), "data": data}, indent=2) + "\n").encode())

@@ -1,0 +1,176 @@
+"""Which images and pools a training epoch sees.
+
+Every draw is a function of (seed, purpose, epoch), so an interrupted run continues with exactly the batches
+that an uninterrupted one would have seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binom
+
+PAPER_SHARES = (0.40, 0.24, 0.12, 0.06, 0.06, 0.03, 0.03, 0.03, 0.03)
+"""Shares of training pools with 0..8 bad images ("Pooled Dataset Splits" of the paper)."""
+
+
+@dataclass(frozen=True)
+class PoolBatch:
+    """Pools drawn for one epoch or one evaluation.
+
+    Attributes:
+        members: Positions of the images of each pool, bad ones not first. Shape (pools, r).
+        counts: Number of bad images of each pool. Shape (pools,).
+    """
+
+    members: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+
+def epoch_generator(seed: int, purpose: str, epoch: int) -> np.random.Generator:
+    """The random state of one epoch of one purpose, independent of all others."""
+    return np.random.default_rng([seed, *purpose.encode(), epoch])
+
+
+def pool_shares(pool_size: int) -> NDArray[np.float64]:
+    """The default distribution of bad images over training pools of any size. Shape (pool_size + 1,).
+
+    For eight images it is the paper's. For others the paper's shares are read as a curve over k and the
+    tail is carried on or cut: 0, 1, 2, ... keep the proportions 40 : 24 : 12 : 6 : 6 : 3 : 3 ..., since it is
+    the number of bad images, not their share of the pool, that prevalence makes rare.
+    """
+    if pool_size < 1:
+        raise ValueError(f"a pool of {pool_size} images is none; the pool size is at least 1")
+    weights = np.full(pool_size + 1, PAPER_SHARES[-1])
+    known = min(pool_size + 1, len(PAPER_SHARES))
+    weights[:known] = PAPER_SHARES[:known]
+    return weights / weights.sum()
+
+
+def check_shares(shares: ArrayLike, pool_size: int) -> NDArray[np.float64]:
+    """Shares given by a user, scaled to sum to 1; raises ValueError if they are none."""
+    weights = np.asarray(shares, dtype=np.float64)
+    if weights.shape != (pool_size + 1,):
+        raise ValueError(
+            f"{weights.size} shares were given for pools of {pool_size}; "
+            f"{pool_size + 1} are needed, for 0..{pool_size} bad images"
+        )
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0) or weights.sum() <= 0:
+        raise ValueError(f"shares must be numbers from 0 on, not all 0, but they are {weights.tolist()}")
+    return weights / weights.sum()
+
+
+def split_by_shares(total: int, shares: ArrayLike) -> NDArray[np.int64]:
+    """Whole numbers that sum to `total` and are nearest to the shares (largest remainders)."""
+    exact = np.asarray(shares, dtype=np.float64) * total
+    numbers = np.floor(exact + 1e-9).astype(np.int64)
+    rest = total - int(numbers.sum())
+    order = np.argsort(-(exact - numbers), kind="stable")
+    numbers[order[:rest]] += 1
+    return numbers
+
+
+def balanced_epoch(labels: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Positions for one epoch of the individual network, in random order.
+
+    All images of the smaller class (commonly the bad ones) and equally many of the other, each once.
+    """
+    values = np.asarray(labels)
+    bad, ordinary = np.flatnonzero(values == 1), np.flatnonzero(values == 0)
+    number = min(len(bad), len(ordinary))
+    if number == 0:
+        raise ValueError("balanced sampling needs images of both classes")
+    chosen = [rng.choice(group, number, replace=False) for group in (bad, ordinary)]
+    return rng.permutation(np.concatenate(chosen))
+
+
+def draw_pools(
+    labels: ArrayLike, numbers: Sequence[int] | NDArray[np.int64], rng: np.random.Generator
+) -> PoolBatch:
+    """Draw pools, `numbers[k]` of them with exactly k bad images, in random order.
+
+    The images of one pool are distinct. Over the whole draw every image of a class is used once before any
+    is used again, so that an epoch shows as many different images as it can.
+
+    Args:
+        labels: 0/1 labels of the images to draw from.
+        numbers: Pools wanted with 0..r bad images; its length sets r.
+        rng: Random state.
+    """
+    pool_size = len(numbers) - 1
+    wanted = np.repeat(np.arange(pool_size + 1), numbers)
+    counts = rng.permutation(wanted)
+    values = np.asarray(labels)
+    bad, ordinary = np.flatnonzero(values == 1), np.flatnonzero(values == 0)
+    require_enough(len(bad), len(ordinary), numbers)
+    bad_order = _Deck(bad, rng)
+    ordinary_order = _Deck(ordinary, rng)
+    members = np.empty((len(counts), pool_size), dtype=np.int64)
+    for row, count in enumerate(counts):
+        members[row, :count] = bad_order.deal(int(count))
+        members[row, count:] = ordinary_order.deal(pool_size - int(count))
+    return PoolBatch(rng.permuted(members, axis=1), counts)
+
+
+def require_enough(bad: int, ordinary: int, numbers: ArrayLike, where: str = "the data") -> None:
+    """Raise ValueError unless one pool of every wanted count can be filled with distinct images."""
+    wanted = np.flatnonzero(np.asarray(numbers))
+    pool_size = len(np.asarray(numbers)) - 1
+    if not len(wanted):
+        raise ValueError("no pools were asked for")
+    most_bad, most_ordinary = int(wanted.max()), pool_size - int(wanted.min())
+    for have, need, kind in ((bad, most_bad, "bad"), (ordinary, most_ordinary, "ordinary")):
+        if have < need:
+            raise ValueError(
+                f"{where} has {have} {kind} image{'s' * (have != 1)}, but pools of {pool_size} with up to "
+                f"{need} {kind} ones need {need}; add images, or choose a smaller pool size"
+            )
+
+
+class _Deck:
+    """Deals items in random order, shuffling anew when it runs out; one deal never repeats an item."""
+
+    def __init__(self, items: NDArray[np.intp], rng: np.random.Generator) -> None:
+        self._items = items
+        self._rng = rng
+        self._left: NDArray[np.intp] = rng.permutation(items)
+
+    def deal(self, number: int) -> NDArray[np.intp]:
+        if number <= len(self._left):
+            dealt, self._left = self._left[:number], self._left[number:]
+            return dealt
+        rest = self._left
+        fresh = self._rng.permutation(self._items)
+        taken = np.isin(fresh, rest)
+        # Those just dealt go to the end of the new deck, so that they cannot be dealt twice in this pool.
+        missing = number - len(rest)
+        candidates = fresh[~taken]
+        dealt = np.concatenate([rest, candidates[:missing]])
+        self._left = np.concatenate([candidates[missing:], fresh[taken]])
+        return dealt
+
+
+def weighted_accuracy(
+    counts: ArrayLike, predicted: ArrayLike, pool_size: int, prevalences: Sequence[float]
+) -> float:
+    """Accuracy on pools weighted by how often each count occurs: Σ_k Binom(r, p, k) Acc_k.
+
+    Averaged over the prevalences given ("Training" of the paper). Counts with no pool are left out and the
+    weights of the others scaled up.
+    """
+    true, read = np.asarray(counts), np.asarray(predicted)
+    kinds = [k for k in range(pool_size + 1) if np.any(true == k)]
+    if not kinds:
+        raise ValueError("there are no pools to measure")
+    accuracy = np.array([np.mean(read[true == k] == k) for k in kinds])
+    scores = []
+    for prevalence in prevalences:
+        weights = binom.pmf(kinds, pool_size, prevalence)
+        scores.append(float(weights @ accuracy / weights.sum()))
+    return float(np.mean(scores))
