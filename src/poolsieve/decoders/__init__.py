@@ -1,0 +1,48 @@
+"""Decoders: which images are bad, from what the pools say."""
+
+from poolsieve.decoders.base import (
+    Decoder,
+    Decoding,
+    decoder_name,
+    list_decoders,
+    make_decoder,
+    register_decoder,
+)
+from poolsieve.decoders.belief_propagation import BeliefPropagation
+from poolsieve.decoders.classo import CLasso
+from poolsieve.decoders.comp import COMP, NCOMP
+from poolsieve.decoders.conformance import check_decoder
+from poolsieve.decoders.dd import DD, SCOMP
+from poolsieve.decoders.map import MAP
+from poolsieve.decoders.mip import MIP
+from poolsieve.decoders.noise import CountNoise, LatentNoise
+from poolsieve.decoders.quantitative import GreedyCounts, QuantitativeThreshold
+from poolsieve.decoders.readings import Readings, remove_training_prior
+from poolsieve.decoders.tuning import Tuned, TuningPoint, tune
+
+__all__ = [
+    "COMP",
+    "DD",
+    "MAP",
+    "MIP",
+    "NCOMP",
+    "SCOMP",
+    "BeliefPropagation",
+    "CLasso",
+    "CountNoise",
+    "Decoder",
+    "Decoding",
+    "GreedyCounts",
+    "LatentNoise",
+    "QuantitativeThreshold",
+    "Readings",
+    "Tuned",
+    "TuningPoint",
+    "check_decoder",
+    "decoder_name",
+    "list_decoders",
+    "make_decoder",
+    "register_decoder",
+    "remove_training_prior",
+    "tune",
+]

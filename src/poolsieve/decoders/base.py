@@ -1,0 +1,221 @@
+"""The one interface of all decoders, and their registry."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from poolsieve.decoders.readings import Readings
+from poolsieve.designs import Pooling
+
+BLOCK_CHUNKS = 2048
+"""Chunks that are decoded at a time, so that working memory does not grow with the number of chunks."""
+
+Priors = float | NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """What a decoder found.
+
+    Attributes:
+        scores: Higher is worse; what the number means is the decoder's to say.  # (chunks, n)
+        flags: Which images the decoder declares bad.  # (chunks, n)
+        solved: False where an iterative decoder stopped early: a node limit was hit, so the answer is not
+            proven best, or messages had not settled.  # (chunks,)
+        objective: Value of the minimised objective, for decoders that minimise one.  # (chunks,)
+    """
+
+    scores: NDArray[np.float64]
+    flags: NDArray[np.bool_]
+    solved: NDArray[np.bool_]
+    objective: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Allowed values of a number; the declaration of a parameter and the text of its error in one."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    open_low: bool = False
+    whole: bool = False
+    optional: bool = False
+
+    def check(self, owner: str, name: str, value: Any) -> None:
+        """Raise ValueError in the one form that all parameters share."""
+        if self.optional and value is None:
+            return
+        number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+        inside = number and (self.low < value if self.open_low else self.low <= value) and value <= self.high
+        if not inside or (self.whole and value != int(value)):
+            raise ValueError(f"{owner}: {name}={value!r}, but it must be {self}")
+
+    def __str__(self) -> str:
+        kind = "a whole number" if self.whole else "a number"
+        lower = f"above {self.low:g}" if self.open_low else f"at least {self.low:g}"
+        limits = [lower] if self.low > -math.inf else []
+        limits += [f"at most {self.high:g}"] if self.high < math.inf else []
+        return f"{kind} {' and '.join(limits)}{', or None' if self.optional else ''}".strip()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Allowed values of a parameter that is one of a few names."""
+
+    names: tuple[str, ...]
+
+    def check(self, owner: str, name: str, value: Any) -> None:
+        """Raise ValueError in the one form that all parameters share."""
+        if value not in self.names:
+            raise ValueError(f"{owner}: {name}={value!r}, but it must be one of {', '.join(self.names)}")
+
+
+def parameter(default: Any, allowed: Interval | Choice | None = None) -> Any:
+    """Declare a decoder's parameter: its default and what it may be, in one place."""
+    return dataclasses.field(default=default, metadata={"allowed": allowed})
+
+
+@dataclass(frozen=True)
+class Decoder(ABC):
+    """Finds the bad images of each chunk from the readings of its pools.
+
+    A decoder is an immutable set of parameters; `decode` is a pure function of its arguments.
+    """
+
+    uses_priors: ClassVar[bool] = False
+    """Whether `decode` needs the prior probability of each image."""
+    thresholds_scores: ClassVar[bool] = False
+    """Whether flags are exactly `scores > self.threshold`: tuning then decodes once for all thresholds."""
+    default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {}
+    """Parameter values that `tune` tries unless told otherwise."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            allowed = field.metadata.get("allowed")
+            if allowed is not None:
+                allowed.check(type(self).__name__, field.name, getattr(self, field.name))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters by name."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def replace(self, **changes: Any) -> Decoder:
+        """The same decoder with some parameters changed."""
+        unknown = sorted(set(changes) - set(self.parameters))
+        if unknown:
+            known = ", ".join(self.parameters) or "none"
+            raise ValueError(
+                f"{type(self).__name__} has no parameter {unknown[0]!r}; its parameters are: {known}"
+            )
+        return dataclasses.replace(self, **changes)
+
+    def decode(
+        self, readings: Readings | ArrayLike, design: Pooling, priors: ArrayLike | None = None
+    ) -> Decoding:
+        """Decode any number of chunks.
+
+        Args:
+            readings: Readings, or just counts for one chunk (m,) or many (chunks, m).
+            design: Which images share which pool.
+            priors: Probability of being bad: one number, one for each image (n,), or one for each image of
+                each chunk (chunks, n). Needed where `uses_priors` is true, otherwise ignored.
+
+        Raises:
+            ValueError: The arguments do not fit together; the message says what and where.
+        """
+        readings = Readings.coerce(readings)
+        readings.check(design)
+        probabilities = self._check_priors(priors, readings.chunks, design.images)
+        scores = np.empty((readings.chunks, design.images))
+        flags = np.empty((readings.chunks, design.images), dtype=bool)
+        solved = np.empty(readings.chunks, dtype=bool)
+        objective: NDArray[np.float64] | None = None
+        for start in range(0, readings.chunks, BLOCK_CHUNKS):
+            stop = min(start + BLOCK_CHUNKS, readings.chunks)
+            prior = probabilities[start:stop] if np.ndim(probabilities) == 2 else probabilities
+            part = self._decode(
+                readings.block(start, stop),
+                design,
+                np.ascontiguousarray(np.broadcast_to(prior, (stop - start, design.images)), dtype=np.float64),
+            )
+            scores[start:stop], flags[start:stop], solved[start:stop] = part.scores, part.flags, part.solved
+            if part.objective is not None:
+                objective = np.empty(readings.chunks) if objective is None else objective
+                objective[start:stop] = part.objective
+        return Decoding(scores, flags, solved, objective)
+
+    @abstractmethod
+    def _decode(self, readings: Readings, design: Pooling, priors: NDArray[np.float64]) -> Decoding:
+        """Decode one block of checked readings; `priors` has shape (chunks, n)."""
+
+    def _check_priors(self, priors: ArrayLike | None, chunks: int, images: int) -> NDArray[np.float64]:
+        if priors is None:
+            if self.uses_priors:
+                raise ValueError(
+                    f"{type(self).__name__} needs priors: the share of bad images, or a probability per image"
+                )
+            return np.asarray(0.5)
+        table = np.asarray(priors, dtype=np.float64)
+        if table.shape not in ((), (images,), (chunks, images)):
+            raise ValueError(
+                f"priors: one number, or shape ({images},) or ({chunks}, {images}), not {table.shape}"
+            )
+        wrong = ~((table >= 0) & (table <= 1))
+        if wrong.any():
+            where = tuple(int(i) for i in np.argwhere(wrong)[0])
+            place = f"priors{list(where)}" if where else "priors"
+            raise ValueError(f"{place} = {table[where]}; a probability lies between 0 and 1")
+        return table
+
+
+_REGISTRY: dict[str, type[Decoder]] = {}
+DecoderClass = TypeVar("DecoderClass", bound=type[Decoder])
+
+
+def register_decoder(name: str) -> Callable[[DecoderClass], DecoderClass]:
+    """Class decorator: make a decoder known under `name` (letters, digits and hyphens)."""
+
+    def register(decoder: DecoderClass) -> DecoderClass:
+        if name in _REGISTRY:
+            raise ValueError(f"a decoder named {name!r} is registered already: {_REGISTRY[name].__name__}")
+        _REGISTRY[name] = decoder
+        return decoder
+
+    return register
+
+
+def list_decoders(pattern: str = "*") -> list[str]:
+    """Names of registered decoders that match a shell pattern, sorted."""
+    return sorted(fnmatch.filter(_REGISTRY, pattern))
+
+
+def decoder_name(decoder: Decoder) -> str:
+    """The name a decoder is registered under."""
+    for name, registered in _REGISTRY.items():
+        if registered is type(decoder):
+            return name
+    raise ValueError(f"{type(decoder).__name__} is not registered; use @register_decoder(name)")
+
+
+def make_decoder(name: str, **parameters: Any) -> Decoder:
+    """Make a decoder by its registered name.
+
+    Raises:
+        ValueError: The name is unknown (the message lists what exists) or a parameter is.
+    """
+    if name not in _REGISTRY:
+        close = get_close_matches(name.lower(), _REGISTRY, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"no decoder is named {name!r}.{hint} There are: {', '.join(list_decoders())}")
+    return _REGISTRY[name]().replace(**parameters)

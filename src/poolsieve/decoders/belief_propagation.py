@@ -1,0 +1,62 @@
+"""Belief propagation: the posterior probability of every image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from poolsieve.decoders.base import Decoder, Decoding, Interval, parameter, register_decoder
+from poolsieve.decoders.kernels.messages import propagate_beliefs
+from poolsieve.decoders.noise import CountNoise, likelihoods_of, prior_log_odds
+from poolsieve.decoders.readings import Readings
+from poolsieve.designs import Pooling
+
+
+@register_decoder("bp")
+@dataclass(frozen=True)
+class BeliefPropagation(Decoder):
+    """Posterior probability of every image from soft or hard readings and per-image priors.
+
+    Sum-product message passing (Kschischang, Frey and Loeliger 2001) between images and pools, where a pool
+    knows the likelihood of each count. Exact where the graph has no cycles; elsewhere the usual
+    approximation, damped. The score is the posterior; an image is flagged where it exceeds `threshold`.
+    `Decoding.solved` says whether the messages settled.
+
+    Attributes:
+        threshold: Posterior above which an image is flagged.
+        noise: P(reading | count) for readings that hold only counts; None for `CountNoise.nominal`.
+        damping: Share of the old message that is kept, from the second round on.
+        rounds: Rounds at most.
+        tolerance: Change of log-odds below which a message has settled.
+    """
+
+    threshold: float = parameter(0.5, Interval(low=0, high=1))
+    noise: CountNoise | None = parameter(None)
+    damping: float = parameter(0.5, Interval(low=0, high=0.99))
+    rounds: int = parameter(100, Interval(low=1, whole=True))
+    tolerance: float = parameter(1e-2, Interval(low=0, open_low=True))
+
+    uses_priors: ClassVar = True
+    thresholds_scores: ClassVar = True
+    default_grid: ClassVar = {
+        "threshold": (0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99)
+    }
+
+    def _decode(self, readings: Readings, design: Pooling, priors: NDArray[np.float64]) -> Decoding:
+        log_odds, settled = propagate_beliefs(
+            np.exp(likelihoods_of(readings, self.noise, design.pool_size)),
+            prior_log_odds(priors),
+            design.pools,
+            design.pools_of,
+            design.places_of,
+            design.pool_sizes,
+            int(self.rounds),
+            float(self.damping),
+            float(self.tolerance),
+        )
+        posterior = expit(log_odds)
+        return Decoding(posterior, posterior > self.threshold, settled)

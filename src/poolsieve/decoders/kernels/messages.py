@@ -1,0 +1,118 @@
+"""Belief propagation (sum-product) on the graph of images and pools."""
+
+import math
+
+import numpy as np
+
+from poolsieve.compiled import compiled
+
+LARGEST_MESSAGE = 40.0
+"""Log-odds beyond this say no more: the probability of error is below 1e-17."""
+SMALLEST = 1e-300
+
+
+@compiled
+def _pool_messages(size, likelihood, belief, before, after, message):
+    """Log-odds that a pool sends to each of its images, given what the others believe.
+
+    `before[a, k]` is the chance that k of the first a images are bad; `after[a, k]` is the likelihood of the
+    reading if k of the first a are, summed over the rest. Both take O(r²), and so do all messages together.
+    """
+    before[0, 0] = 1.0
+    for a in range(size):
+        bad = belief[a]
+        before[a + 1, 0] = before[a, 0] * (1.0 - bad)
+        for k in range(1, a + 1):
+            before[a + 1, k] = before[a, k] * (1.0 - bad) + before[a, k - 1] * bad
+        before[a + 1, a + 1] = before[a, a] * bad
+    for k in range(size + 1):
+        after[size, k] = likelihood[k]
+    for a in range(size - 1, -1, -1):
+        bad = belief[a]
+        for k in range(a + 1):
+            after[a, k] = after[a + 1, k] * (1.0 - bad) + after[a + 1, k + 1] * bad
+    for a in range(size):
+        if_clear = SMALLEST
+        if_bad = SMALLEST
+        for k in range(a + 1):
+            if_clear += before[a, k] * after[a + 1, k]
+            if_bad += before[a, k] * after[a + 1, k + 1]
+        message[a] = min(max(math.log(if_bad / if_clear), -LARGEST_MESSAGE), LARGEST_MESSAGE)
+
+
+@compiled
+def propagate_beliefs(
+    likelihoods, prior_log_odds, pools, pools_of, places_of, pool_sizes, rounds, damping, tolerance
+):
+    """Posterior log-odds of every image.
+
+    A pool is visited again only while what its images tell it still changes, which leaves most pools of a
+    chunk with few bad images alone after the first rounds. Damping starts with the second round.
+
+    `likelihoods` (chunks, m, r + 1) are P(reading | count) up to a factor, at most 1; `prior_log_odds`
+    (chunks, n) are finite.
+
+    Returns:
+        Log-odds (chunks, n) and whether the messages settled within `rounds` (chunks,).
+    """
+    chunks = likelihoods.shape[0]
+    pool_count, width = pools.shape
+    images, weight = pools_of.shape
+    posterior = np.empty((chunks, images))
+    settled = np.empty(chunks, dtype=np.bool_)
+    belief = np.empty((pool_count, width))
+    message = np.empty((pool_count, width))
+    fresh = np.empty(width)
+    stale = np.empty(pool_count, dtype=np.bool_)
+    touched = np.empty(images, dtype=np.bool_)
+    before = np.empty((width + 1, width + 2))
+    after = np.empty((width + 2, width + 2))
+    for chunk in range(chunks):
+        for j in range(images):
+            posterior[chunk, j] = prior_log_odds[chunk, j]
+        for q in range(pool_count):
+            stale[q] = True
+            for a in range(pool_sizes[q]):
+                belief[q, a] = 1.0 / (1.0 + math.exp(-prior_log_odds[chunk, pools[q, a]]))
+                message[q, a] = 0.0
+        settled[chunk] = False
+        for turn in range(rounds):
+            keep = damping if turn > 0 else 0.0
+            visited = False
+            touched[:] = False
+            for q in range(pool_count):
+                if not stale[q]:
+                    continue
+                visited = True
+                _pool_messages(pool_sizes[q], likelihoods[chunk, q], belief[q], before, after, fresh)
+                unfinished = False
+                for a in range(pool_sizes[q]):
+                    value = (1.0 - keep) * fresh[a] + keep * message[q, a]
+                    if abs(value - message[q, a]) > tolerance:
+                        touched[pools[q, a]] = True
+                        unfinished = True
+                    message[q, a] = value
+                stale[q] = keep > 0.0 and unfinished
+            if not visited:
+                settled[chunk] = True
+                break
+            for j in range(images):
+                if not touched[j]:
+                    continue
+                total = prior_log_odds[chunk, j]
+                for u in range(weight):
+                    q = pools_of[j, u]
+                    if q < 0:
+                        break
+                    total += message[q, places_of[j, u]]
+                posterior[chunk, j] = total
+                for u in range(weight):
+                    q = pools_of[j, u]
+                    if q < 0:
+                        break
+                    a = places_of[j, u]
+                    told = 1.0 / (1.0 + math.exp(message[q, a] - total))
+                    if abs(told - belief[q, a]) > 0.01 * tolerance:
+                        stale[q] = True
+                    belief[q, a] = told
+    return posterior, settled
