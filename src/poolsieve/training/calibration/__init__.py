@@ -1,0 +1,31 @@
+"""Calibration on validation data: what a network's outputs are worth, as numbers that travel with it.
+
+Nothing here needs torch, so that a calibration can be read where images are moderated.
+"""
+
+from poolsieve.training.calibration.error_correlation import ErrorCorrelation, error_correlation
+from poolsieve.training.calibration.pictures import draw_confusion, draw_roc
+from poolsieve.training.calibration.record import (
+    Calibration,
+    CountingCalibration,
+    calibrate_counting,
+    confusion_counts,
+)
+from poolsieve.training.calibration.roc import RocCurve, roc_curve
+from poolsieve.training.calibration.scaling import OutputScaling, fit_scaling, paired
+
+__all__ = [
+    "Calibration",
+    "CountingCalibration",
+    "ErrorCorrelation",
+    "OutputScaling",
+    "RocCurve",
+    "calibrate_counting",
+    "confusion_counts",
+    "draw_confusion",
+    "draw_roc",
+    "error_correlation",
+    "fit_scaling",
+    "paired",
+    "roc_curve",
+]

@@ -1,0 +1,48 @@
+"""Sensitivity against false alarms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import rankdata
+
+
+@dataclass(frozen=True)
+class RocCurve:
+    """Sensitivity against false alarms over all thresholds.
+
+    Attributes:
+        false_positive_rate: Ascending from 0 to 1.
+        true_positive_rate: Ascending from 0 to 1.
+        auc: Area under the whole curve, even if the points are thinned.
+    """
+
+    false_positive_rate: tuple[float, ...]
+    true_positive_rate: tuple[float, ...]
+    auc: float
+
+
+def roc_curve(scores: ArrayLike, bad: ArrayLike, *, points: int = 200) -> RocCurve:
+    """ROC curve of scores, higher = worse; equal scores are one step, thinned to at most `points` points."""
+    values, flags = np.asarray(scores, dtype=np.float64), np.asarray(bad) != 0
+    if values.ndim != 1 or values.shape != flags.shape:
+        raise ValueError(f"one score and one label per image; got {values.shape} and {flags.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError("scores must be finite")
+    positives = int(flags.sum())
+    negatives = len(flags) - positives
+    if not positives or not negatives:
+        raise ValueError(f"a ROC curve needs bad and clean images; got {positives} and {negatives}")
+    order = np.argsort(-values, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(values[order])), len(order) - 1)  # last of equal scores
+    hits = np.concatenate([[0], np.cumsum(flags[order])[ends]])
+    alarms = np.concatenate([[0], ends + 1]) - hits
+    chosen = np.unique(np.linspace(0, len(hits) - 1, min(points, len(hits))).round().astype(int))
+    above = rankdata(values)[flags].sum() - positives * (positives + 1) / 2  # Mann–Whitney's U
+    return RocCurve(
+        tuple((alarms[chosen] / negatives).tolist()),
+        tuple((hits[chosen] / positives).tolist()),
+        float(above / (positives * negatives)),
+    )
