@@ -69,6 +69,12 @@ class FrontLearner:
         self._train, self._validation, self._plan = train, validation, plan
         self._pools = {size: validation_pools(validation.labels, size, plan) for size in plan.pool_sizes}
 
+    def new_layers(self) -> list[nn.Module]:
+        """The final layers and the gate."""
+        parts = cast(nn.ModuleDict, self.module)
+        finals = [cast(PooledNetwork, parts[f"counting_{size}"]).final for size in self._plan.pool_sizes]
+        return [cast(IndividualNetwork, parts["individual"]).final, parts["gate"], *finals]
+
     def steps(self, epoch: int) -> list[Batch]:
         """Batches of pools, the pool sizes taking turns."""
         by_size = []

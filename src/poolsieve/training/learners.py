@@ -56,6 +56,11 @@ class IndividualLearner:
         self.epochs = plan.individual_epochs
         self._train, self._validation, self._plan = train, validation, plan
 
+    def new_layers(self) -> list[nn.Module]:
+        """The final layer and the gate."""
+        individual, gate = _individual_and_gate(self.module)
+        return [individual.final, gate]
+
     def steps(self, epoch: int) -> list[Batch]:
         """Balanced batches."""
         order = balanced_epoch(self._train.labels, epoch_generator(self._plan.seed, self.name, epoch))
@@ -115,6 +120,11 @@ class CountingLearner:
         if network.gate is not None:
             network.gate.requires_grad_(learn_gate)
         self._pools = validation_pools(validation.labels, self._size, plan)
+
+    def new_layers(self) -> list[nn.Module]:
+        """The final layer, and a gate that learns."""
+        network = cast(PooledNetwork, self.module)
+        return [network.final] if network.gate is None else [network.final, network.gate]
 
     def steps(self, epoch: int) -> list[Batch]:
         """Batches of pools, drawn anew."""

@@ -49,6 +49,9 @@ class Learner(Protocol):
     module: nn.Module
     epochs: int
 
+    def new_layers(self) -> Sequence[nn.Module]:
+        """The parts that start from random weights, and so learn at the full rate."""
+
     def steps(self, epoch: int) -> Sequence[Any]:
         """The batches of an epoch, as descriptions that `load` understands."""
 
@@ -68,7 +71,7 @@ def run_phase(
     """Train to the end, from the last checkpoint if there is one; leaves the module with its best weights."""
     module = learner.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     average = copy.deepcopy(module).requires_grad_(False) if optimization.averaging else None
-    optimizer = _make_optimizer(module, optimization)
+    optimizer = make_optimizer(module, learner.new_layers(), optimization)
     state = load_checkpoint(folder, module, average, optimizer)
     if 0 < state.epoch < learner.epochs:
         reporter.line(f"{learner.name}: going on after epoch {state.epoch} of {learner.epochs}")
@@ -110,7 +113,7 @@ def _run_epoch(
             position = epoch * len(batches) + number
             rate = learning_rate(position, learner.epochs * len(batches), optimization)
             for group in optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = rate * group["share"]
             step = learner.loss(loaded)
             optimizer.zero_grad(set_to_none=True)
             step.loss.backward()
@@ -152,20 +155,26 @@ def _loaded_ahead(batches: Sequence[Any], load: Callable[[Any], Any]) -> Iterato
         yield waiting.result()
 
 
-def _make_optimizer(module: nn.Module, optimization: Optimization) -> torch.optim.Optimizer:
-    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+def make_optimizer(
+    module: nn.Module, new_layers: Sequence[nn.Module], optimization: Optimization
+) -> torch.optim.Optimizer:
+    """The optimizer of all parameters that are not frozen; a group's `share` scales its learning rate."""
+    new = {id(parameter) for layer in new_layers for parameter in layer.parameters()}
+    groups = []
+    for share, is_new in ((optimization.pretrained_rate, False), (1.0, True)):
+        for is_matrix in (True, False):
+            chosen = [
+                parameter
+                for parameter in module.parameters()
+                if parameter.requires_grad
+                and (id(parameter) in new) == is_new
+                and (parameter.ndim > 1) == is_matrix
+            ]
+            # AdamW leaves biases and normalisations alone: pulling them to 0 would fight what they stand for.
+            decay = optimization.weight_decay if is_matrix or optimization.optimizer == "sgd" else 0.0
+            groups.append({"params": chosen, "weight_decay": decay, "share": share})
     if optimization.optimizer == "sgd":
-        return torch.optim.SGD(
-            parameters,
-            lr=optimization.learning_rate,
-            momentum=optimization.momentum,
-            weight_decay=optimization.weight_decay,
-        )
-    # Biases and normalisations are not pulled to 0: that would fight what they stand for.
-    groups = [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": optimization.weight_decay},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
-    ]
+        return torch.optim.SGD(groups, lr=optimization.learning_rate, momentum=optimization.momentum)
     return torch.optim.AdamW(groups, lr=optimization.learning_rate)
 
 

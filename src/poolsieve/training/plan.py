@@ -29,6 +29,8 @@ class Optimization:
     Attributes:
         optimizer: "adamw" or "sgd".
         learning_rate: The highest rate of a one-cycle schedule, or the rate of a constant one.
+        pretrained_rate: Share of that rate for layers that come with pretrained weights; new layers learn at
+            the full rate.
         schedule: "one-cycle" rises for a fifth of the steps and then falls to nothing; "constant" stays.
         weight_decay: Pull of the weights towards 0.
         momentum: Momentum of SGD.
@@ -39,6 +41,7 @@ class Optimization:
 
     optimizer: Optimizer = "adamw"
     learning_rate: float = 1e-3
+    pretrained_rate: float = 0.4
     schedule: Schedule = "one-cycle"
     weight_decay: float = 0.02
     momentum: float = 0.9
@@ -52,6 +55,7 @@ class Optimization:
             self.schedule in ("one-cycle", "constant"), "schedule", self.schedule, "'one-cycle' or 'constant'"
         )
         _require(self.learning_rate > 0, "learning_rate", self.learning_rate, "a number above 0")
+        _require(0 < self.pretrained_rate <= 1, "pretrained_rate", self.pretrained_rate, "a number in (0, 1]")
         _require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "a number from 0 on")
         for name in ("momentum", "label_smoothing", "dropout", "averaging"):
             _require(0 <= getattr(self, name) < 1, name, getattr(self, name), "a number in [0, 1)")
@@ -60,6 +64,7 @@ class Optimization:
 PAPER_OPTIMIZATION = Optimization(
     optimizer="sgd",
     learning_rate=1e-3,
+    pretrained_rate=1.0,
     schedule="constant",
     weight_decay=1e-4,
     momentum=0.9,

@@ -1,0 +1,172 @@
+import shutil
+from collections import Counter
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from poolsieve.images import load_dataset
+from poolsieve.images.datasets import SPLITS
+
+
+def draw(file, seed):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    Image.fromarray(rng.integers(0, 255, (8, 8, 3), dtype=np.uint8)).save(file)
+    return file
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """Two images of each class in each split."""
+    root = tmp_path / "photos"
+    seed = 0
+    for split in SPLITS:
+        for name in ("clear", "flagged"):
+            for i in range(2):
+                draw(root / split / name / f"{i}.png", seed)
+                seed += 1
+    return root
+
+
+@pytest.fixture
+def table(tree):
+    """The same images as a CSV file, with a column that is none of ours."""
+    lines = ["file,label,split,source"]
+    for split in SPLITS:
+        for label, name in enumerate(("clear", "flagged")):
+            lines += [f"photos/{split}/{name}/{i}.png,{label},{split},somewhere" for i in range(2)]
+    file = tree.parent / "data.csv"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def change(table, old, new):
+    text = table.read_text()
+    assert old in text
+    table.write_text(text.replace(old, new, 1))
+
+
+def test_folder_and_csv_give_the_same_data(tree, table):
+    folder, csv = load_dataset(tree), load_dataset(table)
+    assert len(folder) == 12
+    described = [
+        {(digest, int(label), str(split)) for digest, label, split in zip(*columns, strict=True)}
+        for columns in ((d.digests, d.labels, d.splits) for d in (folder, csv))
+    ]
+    assert described[0] == described[1]
+    assert folder.describe() == "flagged/ordinary images: train 2/2, val 2/2, test 2/2"
+    assert not folder.messages()
+
+
+@pytest.mark.parametrize("names", [("0", "1"), ("ordinary", "bad"), ("Clear", "Flagged")])
+def test_class_folders_may_have_several_names(tree, names):
+    for split in SPLITS:
+        for old, new in zip(("clear", "flagged"), names, strict=True):
+            (tree / split / old).rename(tree / split / f"x{new}")
+            (tree / split / f"x{new}").rename(tree / split / new)
+    assert load_dataset(tree).labels.sum() == 6
+
+
+def test_an_unknown_class_folder_is_named(tree):
+    (tree / "train" / "clear").rename(tree / "train" / "cats")
+    with pytest.raises(ValueError, match="cats is unknown; call it clear"):
+        load_dataset(tree)
+
+
+def test_without_splits_content_decides(tmp_path):
+    for i in range(300):
+        draw(tmp_path / ("clear" if i % 2 else "flagged") / f"{i}.png", i)
+    for i in range(40):  # equal files under other names, before and after in order
+        source = tmp_path / ("clear" if i % 2 else "flagged") / f"{i}.png"
+        shutil.copy(source, source.with_name(f"copy-{i}.png"))
+    dataset = load_dataset(tmp_path)
+    split_of = {}
+    for digest, split in zip(dataset.digests, dataset.splits, strict=True):
+        assert split_of.setdefault(digest, split) == split
+    assert not dataset.duplicates.straddling
+    shares = Counter(split_of.values())
+    assert 180 <= shares["train"] <= 240
+    assert min(shares["val"], shares["test"]) >= 25
+    # Images that come later move none of those already there.
+    draw(tmp_path / "clear" / "later.png", 1000)
+    later = dict(zip(*(lambda d: (d.digests, d.splits))(load_dataset(tmp_path)), strict=True))
+    assert all(later[digest] == split for digest, split in split_of.items())
+
+
+def test_csv_without_split_column_is_split_by_content(tmp_path):
+    files = [draw(tmp_path / f"{i}.png", i) for i in range(100)]
+    table = tmp_path / "data.csv"
+    table.write_text("file,label\n" + "".join(f"{f.name},{i % 2}\n" for i, f in enumerate(files)))
+    assert set(load_dataset(table).splits) == set(SPLITS)
+
+
+def test_duplicates_across_splits_and_labels_are_reported(tree):
+    shutil.copy(tree / "train" / "flagged" / "0.png", tree / "test" / "flagged" / "same.png")
+    shutil.copy(tree / "val" / "flagged" / "0.png", tree / "val" / "clear" / "same.png")
+    dataset = load_dataset(tree)
+    assert len(dataset.duplicates.straddling) == 1
+    assert len(dataset.duplicates.contradicting) == 1
+    straddling, contradicting = dataset.messages()
+    assert straddling.startswith("1 image stand in more than one split")
+    assert "same.png" in straddling
+    assert contradicting.startswith("1 image are labelled both 0 and 1")
+
+
+@pytest.mark.parametrize("value", ["2", "", "bad", "1.0"])
+def test_other_labels_are_refused_with_line_and_value(table, value):
+    change(table, "photos/train/flagged/0.png,1,", f"photos/train/flagged/0.png,{value},")
+    with pytest.raises(ValueError, match=rf"line 4: label is '{value}'"):
+        load_dataset(table)
+
+
+def test_an_unknown_split_is_refused(table):
+    change(table, "1.png,1,val", "1.png,1,holdout")
+    with pytest.raises(ValueError, match="line 9: split is 'holdout'; give train, val or test"):
+        load_dataset(table)
+
+
+def test_missing_columns_are_named(table):
+    change(table, "file,label", "path,label")
+    with pytest.raises(ValueError, match="no column 'file'"):
+        load_dataset(table)
+
+
+def test_missing_files_are_counted_and_named(tree, table):
+    (tree / "val" / "clear" / "1.png").unlink()
+    with pytest.raises(FileNotFoundError, match=r"1 of 12 files .* do not exist, the first is .*1\.png"):
+        load_dataset(table)
+
+
+def test_a_missing_source_says_what_to_give(tmp_path):
+    with pytest.raises(FileNotFoundError, match="folder of class folders or a CSV"):
+        load_dataset(tmp_path / "nothing")
+
+
+def test_a_class_without_images_is_named(tree):
+    for file in (tree / "val" / "flagged").iterdir():
+        file.unlink()
+    with pytest.raises(ValueError, match=r"split 'val' .* has no flagged image \(label 1\)"):
+        load_dataset(tree)
+
+
+def test_unreadable_images_are_left_out_or_refused(tree):
+    broken = tree / "train" / "clear" / "broken.jpg"
+    broken.write_bytes(b"\xff\xd8\xff not really")
+    dataset = load_dataset(tree)
+    assert len(dataset) == 12
+    assert broken not in dataset.files
+    (message,) = dataset.messages()
+    assert message.startswith("1 unreadable image(s) left out")
+    assert "broken.jpg" in message
+    with pytest.raises(ValueError, match=r"1 unreadable image.*broken\.jpg.*without --strict"):
+        load_dataset(tree, strict=True)
+
+
+def test_content_hash_follows_content_not_place(tree, tmp_path):
+    before = load_dataset(tree).content_hash("train")
+    moved = tmp_path / "elsewhere"
+    shutil.move(tree, moved)
+    assert load_dataset(moved).content_hash("train") == before
+    draw(moved / "train" / "clear" / "0.png", 99)
+    assert load_dataset(moved).content_hash("train") != before

@@ -1,0 +1,50 @@
+"""A small task drawn by the tests, and a small network for it: red discs are to be flagged, green squares not."""
+
+import numpy as np
+import torch
+from PIL import Image, ImageDraw
+from torch import nn
+
+from poolsieve.networks import Preprocessing, SplitBackbone
+
+SIZE = 32
+NUMBERS = {"train": 48, "val": 24, "test": 24}
+
+
+def draw_task(root, seed=0, numbers=NUMBERS):
+    """Write `numbers[split]` images of each class into folders."""
+    rng = np.random.default_rng(seed)
+    for split, number in numbers.items():
+        for name in ("clear", "flagged"):
+            folder = root / split / name
+            folder.mkdir(parents=True)
+            for i in range(number):
+                image = Image.fromarray(rng.integers(0, 90, (SIZE, SIZE, 3), dtype=np.uint8))
+                x, y = (int(value) for value in rng.integers(2, 18, size=2))
+                pen = ImageDraw.Draw(image)
+                if name == "flagged":
+                    pen.ellipse((x, y, x + 11, y + 11), fill=(220, 60, 40))
+                else:
+                    pen.rectangle((x, y, x + 11, y + 11), fill=(60, 220, 40))
+                image.save(folder / f"{i}.png")
+    return root
+
+
+def small_backbone(cut="second"):
+    """Four small stages with fixed random weights."""
+
+    def stage(inputs, outputs, stride):
+        return nn.Sequential(
+            nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()
+        )
+
+    torch.manual_seed(7)
+    stages = {
+        "first": stage(3, 8, 2),
+        "second": stage(8, 16, 2),
+        "third": stage(16, 24, 1),
+        "fourth": stage(24, 32, 2),
+    }
+    return SplitBackbone(
+        "small", stages, nn.Linear(32, 10), cut=cut, input_size=SIZE, preprocessing=Preprocessing()
+    )
