@@ -38,7 +38,7 @@ def test_map_equals_brute_force(table, seed):
     priors = np.random.default_rng(seed).uniform(0.01, 0.9, 12)
     joint = exact_log_joint(table[0], priors, LOOPY, ALL_SETS)
     decoding = MAP().decode(Readings.soft(table), LOOPY, priors)
-    found = joint[(ALL_SETS == decoding.flags[0]).all(axis=1)][0]
+    found = joint[(decoding.flags[0] == ALL_SETS).all(axis=1)][0]
     assert decoding.solved.all()
     assert found == pytest.approx(joint.max(), abs=1e-9)
 

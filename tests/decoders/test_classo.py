@@ -42,8 +42,8 @@ def test_agrees_with_clarabel(images, pool_size, pools_per_image, penalty):
     prevalences = np.repeat([0.001, 0.01, 0.05, 0.1], 6)
     for prevalence in prevalences:
         counts = design.counts(generator.random(images) < prevalence)
-        counts = np.clip(counts + generator.integers(-1, 2, counts.shape) * (generator.random(counts.shape) < 0.1),
-                         0, pool_size)  # fmt: skip
+        error = generator.integers(-1, 2, counts.shape) * (generator.random(counts.shape) < 0.1)
+        counts = np.clip(counts + error, 0, pool_size)
         decoding = CLasso(penalty, threshold=0.3).decode(counts, design)
         expected, value = solve(counts, penalty)
         assert decoding.solved.all()

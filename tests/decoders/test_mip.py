@@ -79,7 +79,7 @@ def test_equals_brute_force(counts, penalty):
     every = objective_of(ALL_SETS, np.array([counts]), penalty, TINY)
     decoding = MIP(penalty, solver="native").decode(counts, TINY)
     assert decoding.objective[0] == pytest.approx(every.min(), abs=1e-9)
-    assert every[(ALL_SETS == decoding.flags[0]).all(axis=1)][0] == pytest.approx(every.min(), abs=1e-9)
+    assert every[(decoding.flags[0] == ALL_SETS).all(axis=1)][0] == pytest.approx(every.min(), abs=1e-9)
 
 
 @settings(max_examples=100, deadline=None)

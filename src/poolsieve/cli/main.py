@@ -9,6 +9,9 @@ import typer
 from rich.console import Console
 
 from poolsieve._version import __version__
+from poolsieve.cli.design import design
+from poolsieve.cli.simulate import simulate
+from poolsieve.cli.train import train
 
 CANNOT_RUN = 2
 
@@ -39,6 +42,11 @@ def _options(
     ] = False,
 ) -> None:
     pass
+
+
+app.command("design")(design)
+app.command("simulate")(simulate)
+app.command("train")(train)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,0 +1,6 @@
+"""`python -m poolsieve`."""
+
+from poolsieve.cli import main
+
+if __name__ == "__main__":
+    main()

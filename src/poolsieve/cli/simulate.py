@@ -1,0 +1,189 @@
+"""`poolsieve simulate`: compare decoders on simulated readings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from poolsieve.decoders import CountNoise
+    from poolsieve.designs import Pooling
+    from poolsieve.evaluation import Proportion, SimulationRow
+
+DEFAULT_METHODS = ["dorfman-8", "comp", "ncomp:t=2", "classo", "mip", "bp-hard", "bp"]
+
+
+def simulate(
+    decoders: Annotated[
+        list[str],
+        typer.Option(
+            "--decoder",
+            "-d",
+            help="What to compare; repeat for several. A decoder by name, with fixed parameters as in "
+            "[bold]ncomp:t=2[/] (all others are tuned), [bold]bp-hard[/] to decode counts alone, or "
+            "[bold]dorfman-8[/] for two rounds with pools of 8.",
+        ),
+    ] = DEFAULT_METHODS,
+    designs: Annotated[
+        list[str],
+        typer.Option(
+            "--design",
+            help="Images, pool size and pools per image of a balanced design, or a design file (see "
+            "[bold]poolsieve design --out[/]); repeat for several.",
+        ),
+    ] = ["100,8,4"],  # noqa: B006 (typer copies it)
+    noises: Annotated[
+        list[str],
+        typer.Option(
+            "--noise",
+            help="How readings err: [bold]study[/] (correct in .98/.95/.90/.80 of pools with 0/1/2/3+ bad "
+            "images, else off by one), [bold]none[/], a list such as [bold]0.95,0.9,0.8[/], or a CSV file "
+            "with the confusion matrix P(reading | true count), one row a true count; repeat for several.",
+        ),
+    ] = ["study"],  # noqa: B006
+    prevalences: Annotated[
+        list[float] | None,
+        typer.Option("--prevalence", "-p", help="Share of bad images; repeat. Default: the paper's nine."),
+    ] = None,
+    chunks: Annotated[int, typer.Option(help="Chunks to measure on, at each prevalence.")] = 1000,
+    tuning_chunks: Annotated[
+        int,
+        typer.Option(help="Other chunks to tune parameters on; 0 keeps the decoders' own defaults."),
+    ] = 1000,
+    correlation: Annotated[
+        float,
+        typer.Option(help="Correlation of errors across the pools of one image, 0 to 1."),
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="Makes the run repeatable.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Write the rows as .csv or .parquet.")] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(help="Draw sensitivity and specificity against prevalence (.png, .svg, .pdf)."),
+    ] = None,
+) -> None:
+    """Simulate pooled testing and compare decoders: sensitivity, specificity, tests, speed.
+
+    Bad images are drawn at each prevalence, pools are read with noise, and every decoder sees the same
+    readings. Parameters are tuned on other chunks of the same prevalence, as in the paper.
+    """
+    from rich.console import Console
+
+    from poolsieve.cli.progress import progress_bar
+    from poolsieve.evaluation import PAPER_PREVALENCES, parse_method
+    from poolsieve.evaluation import simulate as run
+    from poolsieve.evaluation.figures import check_figure_path, plot_detection, save_figure
+    from poolsieve.evaluation.tables import check_table_path, write_table
+
+    # What can be refused is refused before the long work.
+    if out is not None:
+        check_table_path(out)
+    if figure is not None:
+        check_figure_path(figure)
+    poolings = [_read_design(text, seed) for text in designs]
+    methods = [parse_method(text, pooling) for pooling in poolings for text in dict.fromkeys(decoders)]
+    largest = max(method.pooling.pool_size for method in methods)
+    errors = {text: _read_noise(text, largest) for text in noises}
+    shares = list(prevalences or PAPER_PREVALENCES)
+
+    rows: list[SimulationRow] = []
+    with progress_bar("simulating", len(errors) * len(shares) * len(methods)) as advance:
+        for row in run(
+            methods,
+            errors,
+            prevalences=shares,
+            chunks=chunks,
+            tuning_chunks=tuning_chunks,
+            correlation=correlation,
+            seed=seed,
+        ):
+            rows.append(row)
+            advance(f"p = {row.prevalence:g}, {row.method}")
+    console = Console()
+    console.print(_table(rows, correlation, console.width))
+    if out is not None:
+        console.print(f"rows: {write_table([row.as_record() for row in rows], out)}", soft_wrap=True)
+    if figure is not None:
+        console.print(f"figure: {save_figure(plot_detection(rows), figure)}", soft_wrap=True)
+
+
+def _read_design(text: str, seed: int) -> Pooling:
+    from poolsieve.designs import PoolingDesign, balanced_design
+
+    numbers = text.split(",")
+    if len(numbers) == 3 and all(number.strip().isdigit() for number in numbers):
+        images, pool_size, pools_per_image = map(int, numbers)
+        return balanced_design(images, pool_size, pools_per_image, seed)
+    if not Path(text).exists():
+        raise ValueError(f"--design {text}: neither three numbers such as 100,8,4 nor an existing file")
+    return PoolingDesign.load(text)
+
+
+def _read_noise(text: str, pool_size: int) -> CountNoise:
+    import numpy as np
+
+    from poolsieve.decoders import CountNoise, LatentNoise
+    from poolsieve.decoders.noise import NOMINAL_ACCURACY
+
+    if text == "study":
+        return LatentNoise.from_accuracy(NOMINAL_ACCURACY, pool_size)
+    if text == "none":
+        return CountNoise.none(pool_size)
+    try:
+        accuracy = [float(number) for number in text.split(",")]
+    except ValueError:
+        if not Path(text).exists():
+            raise ValueError(f"--noise {text}: not study, none, a list of numbers or a file") from None
+        try:
+            return CountNoise(np.loadtxt(text, delimiter=",", ndmin=2))
+        except ValueError as error:
+            raise ValueError(f"{text}: {error}") from None
+    return LatentNoise.from_accuracy(accuracy, pool_size)
+
+
+def _table(rows: list[SimulationRow], correlation: float, width: int) -> Table:
+    """Rows for people; parameters only where there is room (they are always in the file)."""
+    from rich import box
+    from rich.table import Table
+
+    title = f"{rows[0].chunks:,} chunks at each prevalence, 95% intervals"
+    title += f", errors correlated {correlation:g}" if correlation else ""
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1))
+    pooled_designs = {row.design for row in rows if not row.method.startswith("dorfman")}
+    columns: dict[str, Callable[[SimulationRow], str]] = {"p": lambda row: f"{row.prevalence:g}"}
+    if len({row.noise for row in rows}) > 1:
+        columns["noise"] = lambda row: row.noise
+    if len(pooled_designs) > 1:
+        columns["design"] = lambda row: row.design
+    columns["method"] = lambda row: row.method
+    columns["sensitivity"] = lambda row: _share(row.detection.sensitivity)
+    columns["specificity"] = lambda row: _share(row.detection.specificity)
+    columns["tests"] = lambda row: f"{row.tests_per_image:.3f}"
+    columns["chunks/s"] = lambda row: f"{row.chunks_per_second:,.0f}"
+    if width >= 120:
+        if any(row.solved < 1 for row in rows):
+            columns["unfinished"] = lambda row: f"{1 - row.solved:.1%}" if row.solved < 1 else ""
+        columns["parameters"] = lambda row: row.parameters_text
+    words = {"p", "noise", "design", "method", "parameters"}
+    flexible = {"method", "parameters"}  # these wrap where the terminal is narrow; numbers never do
+    for name, cell in columns.items():
+        width_needed = 0 if name in flexible else max(len(cell(row)) for row in rows)
+        table.add_column(name, justify="left" if name in words else "right", min_width=width_needed)
+    for row, following in zip(rows, [*rows[1:], rows[-1]], strict=True):
+        table.add_row(
+            *(cell(row) for cell in columns.values()), end_section=following.prevalence != row.prevalence
+        )
+    table.caption = "tests: pools and individual tests for each image"
+    return table
+
+
+def _share(share: Proportion) -> str:
+    """Short enough for two such columns on 80 characters: .9800 .957–.991."""
+    if not share.total:
+        return "–"
+    low, high = (f"{end:.3f}".removeprefix("0") for end in (share.low, share.high))
+    return f"{share.value:.4f} ".removeprefix("0") + f"{low:>5}–{high:<5}"

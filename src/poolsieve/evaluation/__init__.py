@@ -1,0 +1,19 @@
+"""Measuring: sensitivity and specificity with intervals, simulation, tables and figures."""
+
+from poolsieve.evaluation.methods import Dorfman, Method, OneShot, Outcome, parse_method
+from poolsieve.evaluation.metrics import Detection, Proportion, detection
+from poolsieve.evaluation.simulate import PAPER_PREVALENCES, SimulationRow, simulate
+
+__all__ = [
+    "PAPER_PREVALENCES",
+    "Detection",
+    "Dorfman",
+    "Method",
+    "OneShot",
+    "Outcome",
+    "Proportion",
+    "SimulationRow",
+    "detection",
+    "parse_method",
+    "simulate",
+]

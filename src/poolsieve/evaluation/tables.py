@@ -1,0 +1,49 @@
+"""Tables as files: CSV or Parquet, by the file's ending."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from poolsieve.files import write_atomically
+
+ENDINGS = (".csv", ".parquet")
+
+
+def check_table_path(path: str | os.PathLike[str]) -> Path:
+    """Raise at once, before long work, if a table cannot be written there."""
+    target = Path(path)
+    if target.suffix not in ENDINGS:
+        raise ValueError(f"{target}: tables end in {' or '.join(ENDINGS)}")
+    if target.suffix == ".parquet":
+        _import_parquet()
+    return target
+
+
+def write_table(records: Sequence[Mapping[str, object]], path: str | os.PathLike[str]) -> Path:
+    """Write records with equal keys as CSV or Parquet; the file appears whole or not at all."""
+    target = check_table_path(path)
+    if not records:
+        raise ValueError(f"{target}: there is nothing to write")
+    if target.suffix == ".csv":
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, fieldnames=list(records[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
+        return write_atomically(target, text.getvalue().encode())
+    arrow, parquet = _import_parquet()
+    buffer = io.BytesIO()
+    parquet.write_table(arrow.Table.from_pylist([dict(record) for record in records]), buffer)
+    return write_atomically(target, buffer.getvalue())
+
+
+def _import_parquet():  # type: ignore[no-untyped-def]
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError("Parquet needs pyarrow: pip install 'poolsieve[parquet]', or write .csv") from None
+    return pyarrow, pyarrow.parquet

@@ -1,0 +1,78 @@
+"""The command line as a user meets it: a real process, its output and its exit status."""
+
+import csv
+import subprocess
+import sys
+
+import pytest
+
+
+def poolsieve(*arguments, cwd=None):
+    return subprocess.run(
+        [sys.executable, "-m", "poolsieve", *map(str, arguments)], capture_output=True, text=True, cwd=cwd
+    )
+
+
+SMALL = ("--chunks", "30", "--tuning-chunks", "20", "-p", "0.02")
+
+
+def test_version_and_help():
+    assert poolsieve("--version").stdout.startswith("poolsieve 0.")
+    for command in ("", "simulate", "design", "train"):
+        done = poolsieve(*command.split(), "--help")
+        assert done.returncode == 0 and "Usage: poolsieve" in done.stdout
+
+
+def test_a_simulation_end_to_end(tmp_path):
+    out, figure = tmp_path / "rows.csv", tmp_path / "figure.svg"
+    done = poolsieve("simulate", *SMALL, "--out", out, "--figure", figure)
+    assert done.returncode == 0, done.stderr
+    assert "bp-soft" in done.stdout and "dorfman-8" in done.stdout
+    with out.open() as stream:
+        assert len(list(csv.DictReader(stream))) == 7
+    assert "<svg" in figure.read_text()[:500]
+
+
+def test_designs_and_noise_from_files(tmp_path):
+    assert poolsieve("design", "-n", 24, "-r", 4, "-c", 3, "--out", "d.txt", cwd=tmp_path).returncode == 0
+    (tmp_path / "noise.csv").write_text(
+        "\n".join(",".join("1" if i == j else "0" for j in range(5)) for i in range(5))
+    )
+    done = poolsieve(
+        "simulate", *SMALL, "--design", "d.txt", "--noise", "noise.csv", "-d", "comp", "--correlation", 0.5,
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--decoder", "nope"], "no decoder is named 'nope'"),
+        (["--decoder", "classo:penalty=-1"], "penalty=-1"),
+        (["--design", "missing.npz"], "neither three numbers"),
+        (["--design", "block.txt"], "2×2 block"),
+        (["--design", "100,8,9"], "8"),
+        (["--noise", "0.3"], "between 0.5 and 1"),
+        (["--noise", "ragged.csv"], "ragged.csv"),
+        (["--noise", "missing.csv"], "not study"),
+        (["-p", "2"], "prevalence 2"),
+        (["--chunks", "0"], "chunks=0"),
+        (["--out", "rows.doc"], "tables end in"),
+        (["--figure", "figure.doc"], "figures end in"),
+        (["--chunks", "many"], "integer"),
+    ],
+)
+def test_what_cannot_run_says_why_and_leaves_with_2(tmp_path, arguments, message):
+    (tmp_path / "block.txt").write_text("1 1 0 0\n1 1 0 0\n0 0 1 1\n0 0 1 1\n")
+    (tmp_path / "ragged.csv").write_text("1,0\n0\n")
+    done = poolsieve("simulate", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unwritable_output_is_an_error_and_not_a_crash(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = poolsieve("simulate", *SMALL, "-d", "comp", "--out", tmp_path / "file" / "rows.csv")
+    assert done.returncode == 2 and "error:" in done.stderr and "Traceback" not in done.stderr
