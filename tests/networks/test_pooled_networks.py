@@ -30,15 +30,22 @@ def same(found, expected):
 
 
 @torch.no_grad()
-def test_a_pool_of_one_image_is_that_image_alone(backbone, features):
-    started = backbone.with_outputs(2)  # both take this final layer over
-    individual = IndividualNetwork(started).eval()
-    binary = PooledNetwork(started, 3, counting=False, merge="max").eval()
+def test_a_pool_of_one_image_is_that_image_alone(networks, features):
+    plain, gated = networks
     alone = np.array([[j, -1, -1] for j in range(6)])
-    expected = individual(features)
-    same(binary(features, alone).logits, expected)
-    same(binary(features[:1], [[0]]).logits, expected[:1])
-    same(backbone.final(backbone.back(features)), backbone.final(individual.embed(features)))
+    same(plain(features, alone).logits, plain.final(plain.back(features)))
+    opened = features * gated.gate(features)[0]
+    same(gated(features, alone).logits, gated.final(gated.back(opened)))
+
+
+@torch.no_grad()
+def test_the_binary_network_on_single_images_is_the_individual_network(lite0):
+    started = lite0.with_outputs(2)  # both take this final layer over
+    individual = IndividualNetwork(started).eval()
+    binary = PooledNetwork(started, 3, counting=False).eval()
+    features = torch.rand(4, *lite0.feature_shape)
+    same(binary(features, [[j] for j in range(4)]).logits, individual(features))
+    same(individual.embed(features), lite0.back(features))
 
 
 @torch.no_grad()
