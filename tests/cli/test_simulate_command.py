@@ -4,6 +4,7 @@ import csv
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 
@@ -35,9 +36,7 @@ def test_a_simulation_end_to_end(tmp_path):
 
 def test_designs_and_noise_from_files(tmp_path):
     assert poolsieve("design", "-n", 24, "-r", 4, "-c", 3, "--out", "d.txt", cwd=tmp_path).returncode == 0
-    (tmp_path / "noise.csv").write_text(
-        "\n".join(",".join("1" if i == j else "0" for j in range(5)) for i in range(5))
-    )
+    np.savetxt(tmp_path / "noise.csv", np.eye(5), delimiter=",")
     done = poolsieve(
         "simulate", *SMALL, "--design", "d.txt", "--noise", "noise.csv", "-d", "comp", "--correlation", 0.5,
         cwd=tmp_path,

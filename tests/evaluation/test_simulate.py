@@ -49,10 +49,9 @@ def test_soft_belief_propagation_is_best_at_every_prevalence(study_table):
 
 
 def test_classo_lies_between_mip_and_the_binary_decoders_at_high_prevalence(study_table):
-    specificity = {
-        name: study_table[0.1, name].detection.specificity.value for name in ("comp", "classo", "mip")
-    }
-    assert specificity["comp"] < specificity["classo"] < specificity["mip"]
+    names = ("comp", "classo", "mip")
+    comp, classo, mip = (study_table[0.1, name].detection.specificity.value for name in names)
+    assert comp < classo < mip
 
 
 def test_one_shot_uses_m_over_n_tests(study_table):

@@ -52,7 +52,7 @@ app.command("train")(train)
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; leaves the process with the exit status."""
     try:
-        app(arguments)
+        app(arguments, prog_name="poolsieve")
     except (ValueError, OSError, ImportError) as error:
         # What a user can mend comes as one of these, with a message that says how.
         console = Console(stderr=True)

@@ -163,7 +163,7 @@ def _table(rows: list[SimulationRow], correlation: float, width: int) -> Table:
     columns["sensitivity"] = lambda row: _share(row.detection.sensitivity)
     columns["specificity"] = lambda row: _share(row.detection.specificity)
     columns["tests"] = lambda row: f"{row.tests_per_image:.3f}"
-    columns["chunks/s"] = lambda row: f"{row.chunks_per_second:,.0f}"
+    columns["chunks/s"] = lambda row: _speed(row.chunks_per_second)
     if width >= 120:
         if any(row.solved < 1 for row in rows):
             columns["unfinished"] = lambda row: f"{1 - row.solved:.1%}" if row.solved < 1 else ""
@@ -179,6 +179,10 @@ def _table(rows: list[SimulationRow], correlation: float, width: int) -> Table:
         )
     table.caption = "tests: pools and individual tests for each image"
     return table
+
+
+def _speed(chunks_per_second: float) -> str:
+    return f"{chunks_per_second / 1000:,.0f}k" if chunks_per_second >= 10_000 else f"{chunks_per_second:,.0f}"
 
 
 def _share(share: Proportion) -> str:
