@@ -106,7 +106,10 @@ def test_a_seed_gives_the_same_view():
 def test_test_time_rotation_only_rotates():
     image = noise(32, 32)
     expected = random_view(
-        image, 32, np.random.default_rng(4), settings=ViewSettings(flip=False, rotation=30, min_crop=1, colour=0)
+        image,
+        32,
+        np.random.default_rng(4),
+        settings=ViewSettings(flip=False, rotation=30, min_crop=1, colour=0),
     )
     assert (rotated_view(image, 32, np.random.default_rng(4)) == expected).all()
 

@@ -1,4 +1,4 @@
-"""A small task drawn by the tests, and a small network for it: red discs are to be flagged, green squares not."""
+"""A small task drawn by the tests, red discs to be flagged and green squares not, and a network for it."""
 
 import numpy as np
 import torch

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from poolsieve.files import write_atomically
 from poolsieve.images.datasets import SPLITS, ImageDataset, load_dataset
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, SplitBackbone, load_backbone
+from poolsieve.training.calibration import Calibration, draw_confusion, draw_roc
 from poolsieve.training.features import ViewPlan, build_cache, front_extractor, hash_weights
 from poolsieve.training.front import FrontLearner
 from poolsieve.training.history import write_history
@@ -25,6 +26,7 @@ from poolsieve.training.plan import TrainingPlan, differing_settings
 from poolsieve.training.progress import Reporter
 from poolsieve.training.results import measure, table_lines
 from poolsieve.training.sampling import require_enough
+from poolsieve.training.validation import calibrate
 
 PLAN_FILE = "plan.json"
 ROTATION = 30.0
@@ -84,11 +86,23 @@ def train(
     settings = {"task": data.stem, "squaring": plan.squaring, "plan": plan.to_json()}
     save_model(out, model, settings)
     write_history(out, history)
+    reporter.line("calibrating on validation data, measuring on test data")
+    _write_calibration(out, calibrate(model, validation, plan))
     results = measure(model, test, plan)
     write_atomically(out / "results.json", (json.dumps(results, indent=2) + "\n").encode())
     for line in table_lines(results):
         reporter.line(line)
     return results
+
+
+def _write_calibration(out: Path, calibration: Calibration) -> None:
+    calibration.save(out / "calibration.json")
+    curves = {"individual network": calibration.individual_roc}
+    if calibration.head_roc is not None:
+        curves["cheap head"] = calibration.head_roc
+    draw_roc(curves, out / "roc.png")
+    for size, part in calibration.counting.items():
+        draw_confusion(part.confusion, out / f"confusion-{size}.png")
 
 
 def cached_features(

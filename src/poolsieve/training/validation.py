@@ -1,0 +1,77 @@
+"""What a trained model's outputs are worth, measured on validation data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from poolsieve.designs import balanced_design
+from poolsieve.networks import PooledNetwork
+from poolsieve.training.calibration import (
+    Calibration,
+    ErrorCorrelation,
+    calibrate_counting,
+    error_correlation,
+    fit_scaling,
+    paired,
+    roc_curve,
+)
+from poolsieve.training.inputs import CachedInputs
+from poolsieve.training.learners import validation_pools
+from poolsieve.training.models import TrainedModel
+from poolsieve.training.plan import TrainingPlan
+from poolsieve.training.readings import read_images, read_pools
+from poolsieve.training.sampling import PoolBatch, epoch_generator
+
+CHUNKS = 20
+"""Chunks of validation images on which errors of pools that share an image are compared."""
+POOLS_PER_IMAGE = 4
+CHUNK_PREVALENCE = 0.1
+
+
+def calibrate(model: TrainedModel, inputs: CachedInputs, plan: TrainingPlan) -> Calibration:
+    """Fit every output of a model to validation data."""
+    labels = inputs.labels
+    readings = read_images(model.individual, model.gate, inputs)
+    counting = {}
+    for size, network in sorted(model.counting.items()):
+        pools = validation_pools(labels, size, plan)
+        counting[size] = calibrate_counting(
+            read_pools(network, inputs, pools), pools.counts, measure_correlation(network, inputs, plan)
+        )
+    return Calibration(
+        individual=fit_scaling(readings.individual, labels),
+        individual_roc=roc_curve(readings.individual[:, 1] - readings.individual[:, 0], labels),
+        head=fit_scaling(paired(readings.head), labels),
+        head_roc=roc_curve(readings.head, labels),
+        counting=counting,
+    )
+
+
+def measure_correlation(
+    network: PooledNetwork, inputs: CachedInputs, plan: TrainingPlan
+) -> ErrorCorrelation | None:
+    """How errors of pools that share an image go together; None if there are too few validation images."""
+    images = 3 * POOLS_PER_IMAGE * network.pool_size
+    bad, ordinary = (np.flatnonzero(inputs.labels == label) for label in (1, 0))
+    number_bad = max(1, round(CHUNK_PREVALENCE * images))
+    if len(bad) < number_bad or len(ordinary) < images - number_bad:
+        return None
+    design = balanced_design(
+        images, pool_size=network.pool_size, pools_per_image=POOLS_PER_IMAGE, seed=plan.seed
+    )
+    flags, readings = [], []
+    for chunk in range(CHUNKS):
+        rng = epoch_generator(plan.seed, f"correlation {network.pool_size}", chunk)
+        chosen = rng.permutation(
+            np.concatenate(
+                [
+                    rng.choice(bad, number_bad, replace=False),
+                    rng.choice(ordinary, images - number_bad, replace=False),
+                ]
+            )
+        )
+        members = chosen[design.pools]
+        pools = PoolBatch(members, inputs.labels[members].sum(axis=1))
+        flags.append(inputs.labels[chosen])
+        readings.append(read_pools(network, inputs, pools).argmax(axis=1))
+    return error_correlation(np.stack(flags), np.stack(readings), design)
