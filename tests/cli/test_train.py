@@ -1,0 +1,105 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import typer
+from PIL import Image, ImageDraw
+from typer.testing import CliRunner
+
+from poolsieve.cli.train import train
+
+
+@pytest.fixture
+def command():
+    app = typer.Typer()
+    app.command()(train)
+
+    def call(*arguments):
+        return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=True)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """A few discs (to be flagged) and squares as a CSV file."""
+    folder = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(0)
+    lines = ["file,label,split"]
+    for split in ("train", "val", "test"):
+        for label in (0, 1):
+            for i in range(6):
+                image = Image.fromarray(rng.integers(0, 90, (64, 64, 3), dtype=np.uint8))
+                pen = ImageDraw.Draw(image)
+                (pen.ellipse if label else pen.rectangle)((10, 10, 50, 50), fill=(220, 60, 40))
+                image.save(folder / f"{split}-{label}-{i}.png")
+                lines.append(f"{split}-{label}-{i}.png,{label},{split}")
+    (folder / "photos.csv").write_text("\n".join(lines) + "\n")
+    return folder / "photos.csv"
+
+
+def test_a_shipped_backbone_is_trained_from_the_command_line(command, photos, tmp_path):
+    out = tmp_path / "run"
+    arguments = [photos, "--out", out, "--cut", "block12", "--pool-size", 2, "--pool-size", 4, "--views", 1]
+    arguments += ["--individual-epochs", 1, "--epochs", 1, "--pools-per-epoch", 8, "--test-pools", 10]
+    result = command(*arguments, "--cache-dir", tmp_path / "cache")
+    assert result.exit_code == 0, result.output
+    config = json.loads((out / "config.json").read_text())
+    assert (config["backbone"], config["cut"], config["pool_sizes"]) == (
+        "efficientnet-lite0",
+        "block12",
+        [2, 4],
+    )
+    assert config["plan"]["views"] == 1
+    assert set(json.loads((out / "results.json").read_text())["counting"]) == {"2", "4"}
+    assert len(list((tmp_path / "cache").iterdir())) == 3
+    assert not (out / "cache").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--pool-size", 1], "pool sizes are \\[1\\]"),
+        (["--backbone", "efficientnet-lite9"], "efficientnet-lite9"),
+        (["--cut", "block99"], "no cut point 'block99'"),
+        (["--pool-size", 8], "6 bad images, but pools of 8"),
+        (["--share", 1, "--share", 2], "2 shares were given for pools of 8; 9 are needed"),
+        (["--tune-from", "block3", "--front", "whole"], "leave --front out"),
+        (["--epochs", 0], "at least one epoch"),
+        (["--learning-rate", 0], "learning_rate is 0"),
+    ],
+)
+def test_mistakes_are_explained_before_any_work(command, photos, tmp_path, arguments, message):
+    result = command(photos, "--out", tmp_path / "run", *arguments)
+    assert result.exit_code != 0
+    assert isinstance(result.exception, ValueError)
+    with pytest.raises(ValueError, match=message):
+        raise result.exception
+    assert not (tmp_path / "run").exists()
+
+
+def test_missing_data_is_an_os_error(command, tmp_path):
+    result = command(tmp_path / "none.csv", "--out", tmp_path / "run")
+    assert isinstance(result.exception, FileNotFoundError)
+
+
+def test_without_torch_the_extra_is_named():
+    """`import torch` is made to fail in a fresh interpreter; the help must not need it."""
+    script = """
+import sys
+sys.modules["torch"] = None
+import typer
+from typer.testing import CliRunner
+from poolsieve.cli.train import train
+app = typer.Typer()
+app.command()(train)
+shown = CliRunner().invoke(app, ["--help"])
+assert shown.exit_code == 0 and "--pool-size" in shown.output, shown.output
+failed = CliRunner().invoke(app, ["data", "--out", "run"])
+assert isinstance(failed.exception, ImportError), failed.exception
+assert "pip install 'poolsieve[train]'" in str(failed.exception), failed.exception
+"""
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
