@@ -152,7 +152,7 @@ def _table(rows: list[SimulationRow], correlation: float, width: int) -> Table:
 
     title = f"{rows[0].chunks:,} chunks at each prevalence, 95% intervals"
     title += f", errors correlated {correlation:g}" if correlation else ""
-    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1))
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     pooled_designs = {row.design for row in rows if not row.method.startswith("dorfman")}
     columns: dict[str, Callable[[SimulationRow], str]] = {"p": lambda row: f"{row.prevalence:g}"}
     if len({row.noise for row in rows}) > 1:
