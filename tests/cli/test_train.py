@@ -44,6 +44,7 @@ def test_a_shipped_backbone_is_trained_from_the_command_line(command, photos, tm
     out = tmp_path / "run"
     arguments = [photos, "--out", out, "--cut", "block12", "--pool-size", 2, "--pool-size", 4, "--views", 1]
     arguments += ["--individual-epochs", 1, "--epochs", 1, "--pools-per-epoch", 8, "--test-pools", 10]
+    arguments += ["--validation-pools", 10]
     result = command(*arguments, "--cache-dir", tmp_path / "cache")
     assert result.exit_code == 0, result.output
     config = json.loads((out / "config.json").read_text())

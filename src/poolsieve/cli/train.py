@@ -84,6 +84,9 @@ def train(
     rotate_test: Annotated[
         bool, typer.Option("--rotate-test", help="Rotate validation and test images at random too.")
     ] = False,
+    validation_pools: Annotated[
+        int | None, typer.Option(help="Fixed pools that select the best epoch. [default: 1000]")
+    ] = None,
     test_pools: Annotated[
         int | None, typer.Option(help="Pools of the test split to report on. [default: 4000]")
     ] = None,
@@ -129,6 +132,7 @@ def train(
         "views": views,
         "squaring": "stretch" if stretch else None,
         "rotate_test": rotate_test,
+        "validation_pools": validation_pools,
         "test_pools": test_pools,
         "seed": seed,
     }
