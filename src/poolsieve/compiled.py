@@ -17,7 +17,7 @@ def compiled(function: Kernel) -> Kernel:
     as in numpy. Where no cache folder can be written, as in a read-only install without a home, the kernel
     is compiled afresh in each process instead of failing.
     """
-    options = {"nogil": True, "error_model": "numpy"}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     try:
         return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # numba: "no locator available"

@@ -4,8 +4,9 @@ import pyarrow.parquet
 import pytest
 
 from poolsieve.evaluation import parse_method, simulate
-from poolsieve.evaluation.figures import CLOSE_UP, plot_detection, save_figure
+from poolsieve.evaluation.detection_figure import CLOSE_UP, plot_detection
 from poolsieve.evaluation.tables import write_table
+from poolsieve.figures import save_figure
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 import pytest
 from drawn_shapes import draw_task
 
-from poolsieve.training.progress import Reporter
+from poolsieve.progress import Reporter
 
 
 @pytest.fixture(scope="session")

@@ -279,7 +279,7 @@ def test_pictures(calibration, tmp_path):
     confusion = draw_confusion(calibration.counting[2].confusion, tmp_path / "confusion.svg")
     assert roc.read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in confusion.read_bytes()
-    with pytest.raises(ValueError, match=r"\.png, \.pdf or \.svg"):
+    with pytest.raises(ValueError, match="figures end in"):
         draw_confusion([[1]], tmp_path / "picture.gif")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from drawn_shapes import small_backbone
 from poolsieve.training import Optimization, TrainingPlan
-from poolsieve.training.progress import Reporter
+from poolsieve.progress import Reporter
 from poolsieve.training.run import train
 
 torch.set_num_threads(1)

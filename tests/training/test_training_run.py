@@ -38,7 +38,7 @@ def caches(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(task, tmp_path_factory, caches):
     """One training run on the drawn task: its folder and its results."""
-    from poolsieve.training.progress import Reporter
+    from poolsieve.progress import Reporter
 
     out = tmp_path_factory.mktemp("runs") / "gated"
     torch.set_num_threads(1)
@@ -107,7 +107,7 @@ def test_the_saved_model_reads_like_the_trained_one(run, task, caches):
     assert config["merge"] == "gated"
     assert model.counting[2].gate is model.gate is model.counting[4].gate
     from poolsieve.images import load_dataset
-    from poolsieve.training.progress import Reporter
+    from poolsieve.progress import Reporter
     from poolsieve.training.results import measure
     from poolsieve.training.run import cached_features
 

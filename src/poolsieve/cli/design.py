@@ -103,7 +103,11 @@ def design(
     from rich.console import Console
     from rich.table import Table
 
-    from poolsieve.designs import describe, render_text
+    from poolsieve.designs import describe, plot_design, render_text
+    from poolsieve.figures import check_figure_path, save_figure
+
+    if figure is not None:
+        check_figure_path(figure)
 
     sizes = {
         "images": images,
@@ -128,7 +132,10 @@ def design(
     if picture:
         console.print(render_text(scheme, min(_PICTURE_WIDTH, console.width)), highlight=False, markup=False)
     written = [] if out is None else [scheme.save(out)]
-    written += [] if figure is None else [_draw(scheme, figure)]
+    if figure is not None:
+        drawn = plot_design(scheme).get_figure(root=True)
+        assert drawn is not None
+        written.append(save_figure(drawn, figure))
     for path in written:
         console.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
 
@@ -166,18 +173,6 @@ def _read(path: Path, given: dict[str, int | float], any_matrix: bool) -> Poolin
         return PoolingDesign(scheme.pools, scheme.images)
     except ValueError as error:
         raise ValueError(f"{path}: {error}; --any-matrix describes it all the same") from None
-
-
-def _draw(scheme: Pooling, path: Path) -> Path:
-    from io import BytesIO
-
-    from poolsieve.designs import plot_design
-    from poolsieve.files import write_atomically
-
-    drawing = BytesIO()
-    figure = plot_design(scheme).figure
-    figure.savefig(drawing, format=path.suffix.lstrip(".") or "png", dpi=150)  # type: ignore[union-attr]
-    return write_atomically(path, drawing.getvalue())
 
 
 def _options(names: Iterable[str]) -> str:

@@ -73,11 +73,12 @@ def simulate(
     """
     from rich.console import Console
 
-    from poolsieve.cli.progress import progress_bar
     from poolsieve.evaluation import PAPER_PREVALENCES, parse_method
     from poolsieve.evaluation import simulate as run
-    from poolsieve.evaluation.figures import check_figure_path, plot_detection, save_figure
+    from poolsieve.evaluation.detection_figure import plot_detection
     from poolsieve.evaluation.tables import check_table_path, write_table
+    from poolsieve.figures import check_figure_path, save_figure
+    from poolsieve.progress import Reporter
 
     # What can be refused is refused before the long work.
     if out is not None:
@@ -91,7 +92,7 @@ def simulate(
     shares = list(prevalences or PAPER_PREVALENCES)
 
     rows: list[SimulationRow] = []
-    with progress_bar("simulating", len(errors) * len(shares) * len(methods)) as advance:
+    with Reporter().task("simulating", len(errors) * len(shares) * len(methods)) as task:
         for row in run(
             methods,
             errors,
@@ -102,7 +103,7 @@ def simulate(
             seed=seed,
         ):
             rows.append(row)
-            advance(f"p = {row.prevalence:g}, {row.method}")
+            task.advance(note=f"p = {row.prevalence:g}, {row.method}")
     console = Console()
     console.print(_table(rows, correlation, console.width))
     if out is not None:

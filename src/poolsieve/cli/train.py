@@ -109,8 +109,8 @@ def train(
         raise ImportError("training needs torch: pip install 'poolsieve[train]'") from error
     from dataclasses import replace
 
+    from poolsieve.progress import Reporter
     from poolsieve.training.plan import make_plan
-    from poolsieve.training.progress import Reporter
     from poolsieve.training.run import train as run_training
 
     if tune_from and front:

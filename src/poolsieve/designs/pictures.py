@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from poolsieve.designs.pooling import NO_IMAGE, Pooling
+from poolsieve.figures import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,13 +28,9 @@ def plot_design(design: Pooling, axes: Axes | None = None) -> Axes:
     Raises:
         ImportError: matplotlib is missing.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError("drawing a design needs matplotlib: pip install 'poolsieve[plot]'") from None
     if axes is None:
         height = np.clip(10 * design.pool_count / design.images, 2, 12) + 1
-        axes = Figure(figsize=(10, height), layout="constrained").add_subplot()
+        axes = new_figure(figsize=(10, height), layout="constrained").add_subplot()
     cells = _coarse(design, max(1, -(-max(design.shape) // _MOST_CELLS)))
     axes.imshow(
         cells,

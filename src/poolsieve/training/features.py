@@ -35,7 +35,7 @@ from poolsieve.images.transforms import (
     random_view,
     rotated_view,
 )
-from poolsieve.training.progress import Reporter, duration
+from poolsieve.progress import Reporter, duration
 
 if TYPE_CHECKING:
     import torch

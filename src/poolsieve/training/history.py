@@ -6,8 +6,13 @@ import csv
 import io
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from poolsieve.figures import new_figure, save_figure
 from poolsieve.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 History = Mapping[str, list[dict[str, float]]]
 """Records of each epoch by phase."""
@@ -26,16 +31,12 @@ def write_history(folder: Path, history: History) -> None:
         for record in records:
             writer.writerow({"phase": phase, **{name: f"{value:.6g}" for name, value in record.items()}})
     write_atomically(folder / "history.csv", text.getvalue().encode())
-    write_atomically(folder / "curves.png", draw_curves(history))
+    save_figure(draw_curves(history), folder / "curves.png")
 
 
-def draw_curves(history: History) -> bytes:
-    """Training loss and validation figures of every phase over epochs, as a PNG."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.2 * max(1, len(history))), layout="constrained")
-    FigureCanvasAgg(figure)
+def draw_curves(history: History) -> Figure:
+    """Training loss and validation figures of every phase over epochs."""
+    figure = new_figure(figsize=(9, 3.2 * max(1, len(history))), layout="constrained")
     panels = figure.subplots(max(1, len(history)), 2, squeeze=False)
     for (phase, records), (left, right) in zip(history.items(), panels, strict=True):
         epochs = [record["epoch"] for record in records]
@@ -51,6 +52,4 @@ def draw_curves(history: History) -> bytes:
             panel.set_xlabel("epoch")
             panel.grid(alpha=0.3)
             panel.legend(fontsize="small")
-    stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=110, metadata={"Software": None})
-    return stream.getvalue()
+    return figure

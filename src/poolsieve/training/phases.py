@@ -18,9 +18,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from poolsieve.progress import Reporter, duration
 from poolsieve.training.checkpoints import PhaseState, load_best, load_checkpoint, save_checkpoint
 from poolsieve.training.plan import Optimization
-from poolsieve.training.progress import Reporter, duration
 from poolsieve.training.sampling import epoch_generator
 
 WARM_UP = 0.2

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from poolsieve.files import write_atomically
 from poolsieve.images.datasets import SPLITS, ImageDataset, load_dataset
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, SplitBackbone, load_backbone
+from poolsieve.progress import Reporter
 from poolsieve.training.calibration import Calibration, draw_confusion, draw_roc
 from poolsieve.training.features import ViewPlan, build_cache, front_extractor, hash_weights
 from poolsieve.training.front import FrontLearner
@@ -23,7 +24,6 @@ from poolsieve.training.learners import CountingLearner, IndividualLearner
 from poolsieve.training.models import TrainedModel, save_model
 from poolsieve.training.phases import run_phase
 from poolsieve.training.plan import TrainingPlan, differing_settings
-from poolsieve.training.progress import Reporter
 from poolsieve.training.results import measure, table_lines
 from poolsieve.training.sampling import require_enough
 from poolsieve.training.validation import calibrate

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from poolsieve.files import write_atomically
+from poolsieve.figures import new_figure, save_figure
 from poolsieve.training.calibration.roc import RocCurve
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def draw_confusion(confusion: Sequence[Sequence[int]], path: str | os.PathLike[str]) -> Path:
@@ -28,7 +23,8 @@ def draw_confusion(confusion: Sequence[Sequence[int]], path: str | os.PathLike[s
     """
     table = np.asarray(confusion)
     share = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
-    figure = _new_figure(0.55 * len(table) + 1.5)
+    inches = 0.55 * len(table) + 1.5
+    figure = new_figure(figsize=(inches, inches), layout="constrained")
     axes = figure.add_subplot()
     axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
     for (row, column), pools in np.ndenumerate(table):
@@ -39,7 +35,7 @@ def draw_confusion(confusion: Sequence[Sequence[int]], path: str | os.PathLike[s
     axes.set_yticks(range(len(table)))
     axes.set_xlabel("bad images read")
     axes.set_ylabel("bad images in the pool")
-    return _write(figure, path)
+    return save_figure(figure, path)
 
 
 def draw_roc(curves: Mapping[str, RocCurve], path: str | os.PathLike[str]) -> Path:
@@ -49,7 +45,7 @@ def draw_roc(curves: Mapping[str, RocCurve], path: str | os.PathLike[str]) -> Pa
         curves: Curves by the name to show.
         path: `.png`, `.pdf` or `.svg`.
     """
-    figure = _new_figure(4.5)
+    figure = new_figure(figsize=(4.5, 4.5), layout="constrained")
     axes = figure.add_subplot()
     for name, curve in curves.items():
         axes.plot(curve.false_positive_rate, curve.true_positive_rate, label=f"{name} (area {curve.auc:.4f})")
@@ -58,21 +54,4 @@ def draw_roc(curves: Mapping[str, RocCurve], path: str | os.PathLike[str]) -> Pa
     axes.set_ylabel("bad images flagged")
     axes.set_aspect("equal")
     axes.legend(loc="lower right")
-    return _write(figure, path)
-
-
-def _new_figure(inches: float) -> Figure:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError("pictures need matplotlib: pip install 'poolsieve[plot]'") from None
-    return Figure(figsize=(inches, inches), layout="constrained")
-
-
-def _write(figure: Figure, path: str | os.PathLike[str]) -> Path:
-    target = Path(path)
-    if target.suffix not in (".png", ".pdf", ".svg"):
-        raise ValueError(f"{target}: a picture ends in .png, .pdf or .svg")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=target.suffix[1:], dpi=150)
-    return write_atomically(target, buffer.getvalue())
+    return save_figure(figure, path)

@@ -1,38 +1,31 @@
-"""Figures of results: sensitivity and specificity against prevalence, with broken axes as in the paper."""
+"""The figure of sensitivity and specificity against prevalence, with broken axes as in the paper."""
 
 from __future__ import annotations
 
-import io
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poolsieve.evaluation.simulate import SimulationRow
-from poolsieve.files import write_atomically
+from poolsieve.figures import COLOURS, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which colour-blind people can tell apart, each with a marker of its own.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 MARKERS = "osD^vP*X"
-ENDINGS = (".png", ".svg", ".pdf")
 CLOSE_UP = 0.95
 """Values from here up get the larger, upper part of a broken axis."""
 
 
 def plot_detection(rows: Sequence[SimulationRow]) -> Figure:
     """Sensitivity and specificity of every method against prevalence, with 95% intervals."""
-    pyplot = import_pyplot()
     names = list(dict.fromkeys(_label(row, rows) for row in rows))
-    figure, grid = pyplot.subplots(
+    figure = new_figure(figsize=(11, 5.6))
+    grid = figure.subplots(
         2,
         2,
-        figsize=(11, 5.6),
         sharex=True,
         gridspec_kw={"height_ratios": [3, 1], "hspace": 0.06, "wspace": 0.18},
     )
@@ -76,36 +69,6 @@ def plot_detection(rows: Sequence[SimulationRow]) -> Figure:
     figure.legend(handles, labels, loc="lower center", ncols=min(len(labels), 8), frameon=False)
     figure.subplots_adjust(left=0.07, right=0.985, top=0.93, bottom=0.24)
     return figure
-
-
-def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
-    """Write a figure in the format its ending names; the file appears whole or not at all."""
-    target = check_figure_path(path)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=target.suffix[1:], dpi=150)
-    import_pyplot().close(figure)
-    return write_atomically(target, buffer.getvalue())
-
-
-def check_figure_path(path: str | os.PathLike[str]) -> Path:
-    """Raise at once, before long work, if a figure cannot be written there."""
-    target = Path(path)
-    import_pyplot()
-    if target.suffix not in ENDINGS:
-        raise ValueError(f"{target}: figures end in {', '.join(ENDINGS)}")
-    return target
-
-
-def import_pyplot() -> Any:
-    """Matplotlib without a screen, or an error that says how to get it."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise ImportError("figures need matplotlib: pip install 'poolsieve[plot]'") from None
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as pyplot
-
-    return pyplot
 
 
 def _label(row: SimulationRow, rows: Sequence[SimulationRow]) -> str:
