@@ -1,23 +1,41 @@
-"""Reading one image file into RGB pixels, or saying why it cannot be read."""
+"""Reading one image file into RGB pixels, or saying why it cannot be read.
+
+Files come from strangers, so nothing about them is believed: the format is told by content and must be on a
+short list, bytes are counted before they are read and pixels before they are decoded.
+"""
 
 from __future__ import annotations
 
 import io
 import os
+import stat
 import struct
+import warnings
 import zlib
 from pathlib import Path
 
+import numpy as np
 from PIL import Image, ImageOps
 
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
+"""Formats that are decoded; Pillow knows many more, whose decoders strangers shall not reach."""
 MAX_PIXELS = 100_000_000
 """Images that claim more pixels than this are refused before any pixel is decoded."""
+MAX_BYTES = 100_000_000
+"""Files larger than this are refused before they are read."""
+BACKGROUND = (255, 255, 255)
+"""What transparent pixels are laid on: white, as most pages are."""
+DRAFT_MARGIN = 2
+"""A large JPEG is decoded at a reduced size of at least this many times the size asked for."""
 
 _DECODER_ERRORS = (
     *(OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, MemoryError),
-    *(OverflowError, struct.error, zlib.error),
+    *(OverflowError, struct.error, zlib.error, AttributeError),
 )
 """What Pillow's decoders let through on damaged data."""
+
+# Our own limit takes the place of Pillow's warning, which would go to the terminal once for a whole run.
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
 class UnreadableImage(ValueError):  # noqa: N818 - named for what it is about
@@ -29,25 +47,72 @@ class UnreadableImage(ValueError):  # noqa: N818 - named for what it is about
     """
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        reason = " ".join(reason.split())
         super().__init__(f"{os.fspath(path)}: {reason}")
         self.path = Path(path)
         self.reason = reason
 
 
-def read_image(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """Read an image file as RGB, turned upright by its EXIF orientation.
+def read_image(
+    path: str | os.PathLike[str],
+    *,
+    max_pixels: int = MAX_PIXELS,
+    max_bytes: int = MAX_BYTES,
+    at_least: int | None = None,
+) -> Image.Image:
+    """Read an image file as RGB, turned upright by its EXIF orientation; see `decode_image`.
 
     Raises:
-        UnreadableImage: If the content cannot be decoded.
+        UnreadableImage: If the content cannot be decoded or is too large.
         OSError: If the file itself cannot be opened.
     """
-    return decode_image(Path(path).read_bytes(), path, max_pixels=max_pixels)
+    return decode_image(read_limited(path, max_bytes), path, max_pixels=max_pixels, at_least=at_least)
+
+
+def read_limited(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> bytes:
+    """The bytes of a regular file that is no larger than `max_bytes`.
+
+    Raises:
+        UnreadableImage: If it is larger, or no regular file (a pipe, a device, a folder).
+        OSError: If it cannot be opened.
+    """
+    # Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(handle, "rb") as stream:  # noqa: PTH123 - the file is open already
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableImage(path, "not a regular file")
+        check_bytes(path, status.st_size, max_bytes)
+        data = stream.read(max_bytes + 1)  # it may have grown since
+    check_bytes(path, len(data), max_bytes)
+    return data
+
+
+def check_bytes(path: str | os.PathLike[str], size: int, max_bytes: int) -> None:
+    """Raise UnreadableImage if a file has more bytes than are read."""
+    if size > max_bytes:
+        raise UnreadableImage(path, f"{size:,} bytes are more than the limit of {max_bytes:,}")
 
 
 def decode_image(
-    data: bytes, path: str | os.PathLike[str] = "<bytes>", *, max_pixels: int = MAX_PIXELS
+    data: bytes,
+    path: str | os.PathLike[str] = "<bytes>",
+    *,
+    max_pixels: int = MAX_PIXELS,
+    at_least: int | None = None,
 ) -> Image.Image:
-    """Decode the bytes of an image file; `path` is only the name given in errors.
+    """Decode the bytes of an image file as RGB, upright.
+
+    Of an animation the first frame is taken. Transparent pixels are laid on `BACKGROUND`, so that colours
+    hidden under them do not show; 16-bit grey is scaled to 8 bits.
+
+    Args:
+        data: Content of a JPEG, PNG, WebP, GIF or BMP file.
+        path: Only the name given in errors.
+        max_pixels: Refuse images that claim more pixels.
+        at_least: The size that the image will be brought to. A JPEG whose sides are several times larger is
+            decoded at a half, a quarter or an eighth of its size, no less than `DRAFT_MARGIN · at_least`;
+            that saves most of the time of decoding.
 
     Raises:
         UnreadableImage: If the bytes are no image, or a damaged, truncated or oversized one.
@@ -55,20 +120,50 @@ def decode_image(
     if not data:
         raise UnreadableImage(path, "the file is empty")
     try:
-        with Image.open(io.BytesIO(data)) as image:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             width, height = image.size
             if width * height > max_pixels:
                 raise UnreadableImage(
                     path, f"{width} x {height} pixels are more than the limit of {max_pixels:,}"
                 )
+            if at_least is not None:
+                image.draft("RGB", (DRAFT_MARGIN * at_least, DRAFT_MARGIN * at_least))
             image.load()
-            upright = ImageOps.exif_transpose(image)
-            return upright.convert("RGB")
+            return _as_rgb(_upright(image))
     except UnreadableImage:
         raise
     except Image.UnidentifiedImageError:
-        raise UnreadableImage(path, "not an image in a format that Pillow knows") from None
-    except Image.DecompressionBombError as error:
-        raise UnreadableImage(path, str(error)) from None
+        raise UnreadableImage(path, "not a JPEG, PNG, WebP, GIF or BMP image") from None
+    except Image.DecompressionBombError:
+        raise UnreadableImage(
+            path, f"its header claims more pixels than the limit of {max_pixels:,}"
+        ) from None
     except _DECODER_ERRORS as error:
         raise UnreadableImage(path, f"damaged or truncated ({error})") from None
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        return ImageOps.exif_transpose(image)
+    except _DECODER_ERRORS:  # damaged EXIF on a sound image: shown as it lies, as viewers do
+        return image
+
+
+def _as_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):
+        return _from_wide_grey(image)
+    if image.has_transparency_data:
+        layered = image.convert("RGBA")
+        canvas = Image.new("RGBA", layered.size, (*BACKGROUND, 255))
+        return Image.alpha_composite(canvas, layered).convert("RGB")
+    return image.convert("RGB")
+
+
+def _from_wide_grey(image: Image.Image) -> Image.Image:
+    """16-bit grey, which Pillow's own conversion would clip at 255."""
+    values = np.asarray(image).astype(np.int64)
+    grey = np.clip(np.round(values / 257), 0, 255).astype(np.uint8)
+    transparent = image.info.get("transparency")
+    if isinstance(transparent, int):
+        grey = np.where(values == transparent, np.uint8(BACKGROUND[0]), grey)
+    return Image.fromarray(grey).convert("RGB")
