@@ -1,0 +1,361 @@
+"""Where images come from: folders, files, tables of paths, archives, arrays; always in a fixed order.
+
+A source lists its items one by one and holds none of them, so that memory does not grow with their number.
+Nothing is ever unpacked to disk.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import lzma
+import os
+import sys
+import tarfile
+import zipfile
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from poolsieve.images.reading import MAX_BYTES, UnreadableImage, check_bytes, decode_image, read_limited
+
+STANDARD_INPUT = "-"
+PATH_COLUMNS = ("file", "path", "image", "filename")
+"""Columns that hold the paths of a table, unless another one is named; the first that is there."""
+LITTER = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
+"""Files that systems leave in folders; the only ones that a folder's listing passes over."""
+_TAR_ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+_ARCHIVE_ERRORS = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError)
+
+AnySource = (
+    str | os.PathLike[str] | NDArray[np.uint8] | Iterable["str | os.PathLike[str] | NDArray[np.uint8]"]
+)
+
+
+class Item(Protocol):
+    """One image to be read: its name, and how to get at it."""
+
+    @property
+    def name(self) -> str:
+        """The path, or the member of an archive as `archive/member`."""
+
+    @property
+    def sequential(self) -> bool:
+        """Whether it must be loaded before the next item is asked for."""
+
+    def load(self) -> bytes | NDArray[np.uint8]:
+        """The bytes of the file, or pixels; raises OSError or UnreadableImage."""
+
+
+@dataclass(frozen=True)
+class FileItem:
+    """A file on disk."""
+
+    name: str
+    max_bytes: int = MAX_BYTES
+    sequential: Literal[False] = False
+
+    def load(self) -> bytes:
+        """Its bytes."""
+        return read_limited(self.name, self.max_bytes)
+
+
+@dataclass(frozen=True)
+class MemberItem:
+    """A member of an archive; `read` gives at most the number of bytes asked for."""
+
+    name: str
+    size: int
+    read: Callable[[int], bytes]
+    max_bytes: int = MAX_BYTES
+    sequential: bool = False
+
+    def load(self) -> bytes:
+        """Its bytes, unpacked in memory; the size that the archive claims is not believed."""
+        check_bytes(self.name, self.size, self.max_bytes)
+        try:
+            data = self.read(self.max_bytes + 1)
+        except (RuntimeError, NotImplementedError) as error:  # what zipfile says of passwords and methods
+            raise UnreadableImage(self.name, str(error)) from None
+        except UnreadableImage:
+            raise
+        except (*_ARCHIVE_ERRORS, ValueError) as error:
+            raise UnreadableImage(self.name, f"damaged in the archive ({error})") from None
+        check_bytes(self.name, len(data), self.max_bytes)
+        return data
+
+
+@dataclass(frozen=True)
+class ArrayItem:
+    """Pixels from Python."""
+
+    name: str
+    pixels: NDArray[np.uint8]
+    sequential: Literal[False] = False
+
+    def load(self) -> NDArray[np.uint8]:
+        """The pixels themselves."""
+        return self.pixels
+
+
+@dataclass(frozen=True)
+class Content:
+    """What an item holds: an RGB image with the hash of the bytes it came from, or why there is none."""
+
+    sha256: str | None
+    image: Image.Image | None
+    reason: str | None
+
+
+Loaded = bytes | NDArray[np.uint8] | OSError | ValueError | None
+"""What an item held if it was loaded already, or the error of loading it; None if it was not."""
+Result = TypeVar("Result")
+
+
+def read_ahead(
+    items: Iterable[Item], prepare: Callable[[Item, Loaded], Result], *, threads: int, ahead: int
+) -> Iterator[Result]:
+    """Prepare items on threads, ahead of whoever takes the results, and give them in order.
+
+    Args:
+        items: Listed in the calling thread, no further than `ahead` items.
+        prepare: Called on a thread with an item and, if the item had to be loaded at once, its content.
+        threads: Number of threads.
+        ahead: The most items that are being prepared or wait to be taken.
+    """
+    workers = ThreadPoolExecutor(threads, thread_name_prefix="reading")
+    waiting: deque[Future[Result]] = deque()
+    try:
+        for item in items:
+            waiting.append(workers.submit(prepare, item, _load_if_sequential(item)))
+            if len(waiting) >= ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        workers.shutdown(wait=True, cancel_futures=True)
+
+
+def _load_if_sequential(item: Item) -> Loaded:
+    if not item.sequential:
+        return None
+    try:
+        return item.load()
+    except (OSError, ValueError) as error:
+        return error
+
+
+def read_content(item: Item, data: Loaded, at_least: int) -> Content:
+    """Read and decode one item; whatever is wrong with it becomes the reason.
+
+    Args:
+        item: What to read.
+        data: What it holds or the error, if it was loaded already.
+        at_least: The size that the image will be brought to, as in `decode_image`.
+    """
+    sha256 = None
+    try:
+        if isinstance(data, Exception):
+            raise data
+        content = item.load() if data is None else data
+        if isinstance(content, np.ndarray):
+            return Content(hashlib.sha256(content.data).hexdigest(), Image.fromarray(content), None)
+        sha256 = hashlib.sha256(content).hexdigest()
+        return Content(sha256, decode_image(content, item.name, at_least=at_least), None)
+    except UnreadableImage as error:
+        return Content(sha256, None, error.reason)
+    except FileNotFoundError:
+        return Content(None, None, "the file does not exist (any more)")
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        return Content(None, None, f"cannot be read: {getattr(error, 'strerror', None) or error}")
+
+
+def list_items(source: AnySource, *, column: str | None = None, max_bytes: int = MAX_BYTES) -> Iterator[Item]:
+    """The items of a source, in order, one at a time.
+
+    Args:
+        source: A folder (all files below it, by name); a CSV or JSONL file with a column of paths, relative
+            to that file; a zip or tar archive; a single image file; `-` for paths on standard input, one a
+            line; a sequence of any of these; an array (N, H, W, 3) or a sequence of arrays (H, W, 3), uint8.
+        column: Column of the paths in a CSV or JSONL file; by default the first of `PATH_COLUMNS`.
+        max_bytes: Larger files are not read.
+
+    Raises:
+        FileNotFoundError: If a source given by one path does not exist. Files that are named in a list or
+            table and do not exist are items that cannot be read.
+        ValueError: If a table has no such column, an archive is damaged, or an array is no RGB image.
+    """
+    if isinstance(source, np.ndarray):
+        if source.ndim != 4:
+            raise ValueError(f"an array of images has shape (N, H, W, 3), not {source.shape}")
+        return _array_items(source)
+    if isinstance(source, str | os.PathLike):
+        return _items_of_path(os.fspath(source), column, max_bytes)
+    return _items_of_sequence(source, column, max_bytes)
+
+
+def _items_of_path(path: str, column: str | None, max_bytes: int) -> Iterator[Item]:
+    if path == STANDARD_INPUT:
+        return _files((line.rstrip("\r\n") for line in sys.stdin), max_bytes)
+    lower = path.lower()
+    if Path(path).is_dir():
+        return _files(_walk(path), max_bytes)
+    if not Path(path).exists():
+        raise FileNotFoundError(
+            f"{path} does not exist; give a folder, a CSV or JSONL file, an archive, an image, or - for "
+            "paths on standard input"
+        )
+    if lower.endswith(".csv"):
+        return _files(_relative(path, _csv_paths(Path(path), column)), max_bytes)
+    if lower.endswith((".jsonl", ".ndjson")):
+        return _files(_relative(path, _jsonl_paths(Path(path), column)), max_bytes)
+    if lower.endswith(".zip"):
+        return _zip_items(path, max_bytes)
+    if lower.endswith(_TAR_ENDINGS):
+        return _tar_items(path, max_bytes)
+    return iter([FileItem(path, max_bytes)])
+
+
+def _items_of_sequence(sources: Iterable[Any], column: str | None, max_bytes: int) -> Iterator[Item]:
+    for position, source in enumerate(sources):
+        if isinstance(source, np.ndarray):
+            yield _array_item(source, position)
+            continue
+        if not isinstance(source, str | os.PathLike):
+            raise ValueError(
+                f"source {position} is a {type(source).__name__}; give paths or uint8 arrays (H, W, 3)"
+            )
+        path = os.fspath(source)
+        if path != STANDARD_INPUT and not Path(path).exists():
+            yield FileItem(path, max_bytes)  # reading it tells why it cannot be read
+        else:
+            yield from _items_of_path(path, column, max_bytes)
+
+
+def _files(paths: Iterable[str], max_bytes: int) -> Iterator[Item]:
+    return (FileItem(path, max_bytes) for path in paths if path)
+
+
+def _walk(folder: str) -> Iterator[str]:
+    """All files below a folder by name, folders among files; links to folders are not followed."""
+    with os.scandir(folder) as entries:
+        here = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+    for name, is_folder in here:
+        path = os.path.join(folder, name)  # noqa: PTH118 - a million Path objects cost seconds
+        if is_folder:
+            yield from _walk(path)
+        elif name not in LITTER and not (os.path.islink(path) and os.path.isdir(path)):  # noqa: PTH112, PTH114
+            yield path
+
+
+def _relative(table: str, paths: Iterable[str]) -> Iterator[str]:
+    folder = Path(table).parent
+    return (str(folder / path) for path in paths)
+
+
+def _csv_paths(table: Path, column: str | None) -> Iterator[str]:
+    with table.open(newline="", encoding="utf-8-sig") as stream:
+        reader = csv.DictReader(stream)
+        name = _path_column(table, reader.fieldnames or (), column)
+        for row in reader:
+            yield row[name] or ""
+
+
+def _jsonl_paths(table: Path, column: str | None) -> Iterator[str]:
+    with table.open(encoding="utf-8-sig") as stream:
+        for number, line in enumerate(stream, 1):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+            except ValueError as error:
+                raise ValueError(f"{table}, line {number}: not JSON ({error})") from None
+            if not isinstance(record, dict):
+                raise ValueError(f"{table}, line {number}: not an object with a path in it")
+            path = record[_path_column(table, tuple(record), column)]
+            if not isinstance(path, str):
+                raise ValueError(f"{table}, line {number}: the path is {path!r}, not a text")
+            yield path
+
+
+def _path_column(table: Path, columns: Sequence[str], wanted: str | None) -> str:
+    names = PATH_COLUMNS if wanted is None else (wanted,)
+    for name in names:
+        if name in columns:
+            return name
+    there = ", ".join(map(repr, columns)) or "none"
+    raise ValueError(
+        f"{table} has no column {' or '.join(map(repr, names))}; it has {there}. "
+        "Name the column of the paths with --column"
+    )
+
+
+def _zip_items(path: str, max_bytes: int) -> Iterator[Item]:
+    try:
+        archive = zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{path}: no zip archive, or a damaged one ({error})") from None
+    for member in archive.infolist():  # left open: items are read after the listing has ended
+        if not member.is_dir():
+            name = f"{path}/{member.filename}"
+            yield MemberItem(name, member.file_size, _zip_reader(archive, member), max_bytes)
+
+
+def _zip_reader(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Callable[[int], bytes]:
+    def read(limit: int) -> bytes:
+        with archive.open(member) as content:
+            return content.read(limit)
+
+    return read
+
+
+def _tar_items(path: str, max_bytes: int) -> Iterator[Item]:
+    try:
+        archive = tarfile.open(path, mode="r|*")  # noqa: SIM115 - closed below
+    except (tarfile.TarError, EOFError) as error:
+        raise ValueError(f"{path}: no tar archive, or a damaged one ({error})") from None
+    with archive:
+        while True:
+            try:
+                member = archive.next()
+            except (*_ARCHIVE_ERRORS, OSError) as error:
+                # What comes before the damage is judged; that something is missing is on record.
+                yield MemberItem(path, 0, _refuse(path, f"the archive is damaged from here on ({error})"))
+                return
+            if member is None:
+                return
+            archive.members.clear()  # type: ignore[attr-defined]  # it would grow with the archive
+            name = f"{path}/{member.name}"
+            content = archive.extractfile(member) if member.isreg() else None
+            if content is not None:
+                yield MemberItem(name, member.size, content.read, max_bytes, sequential=True)
+            elif not member.isdir():
+                yield MemberItem(name, 0, _refuse(name, "a link or device in an archive is not followed"))
+
+
+def _refuse(name: str, reason: str) -> Callable[[int], bytes]:
+    def read(limit: int) -> bytes:
+        raise UnreadableImage(name, reason)
+
+    return read
+
+
+def _array_items(arrays: Iterable[NDArray[np.uint8]]) -> Iterator[Item]:
+    return (_array_item(array, position) for position, array in enumerate(arrays))
+
+
+def _array_item(array: NDArray[np.uint8], position: int) -> Item:
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
+        raise ValueError(
+            f"array {position} has shape {array.shape} and type {array.dtype}; give RGB as uint8 (H, W, 3)"
+        )
+    return ArrayItem(f"array[{position}]", np.ascontiguousarray(array))
