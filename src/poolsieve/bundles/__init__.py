@@ -1,0 +1,22 @@
+"""Bundles: trained networks as folders that can be checked, moved and run without torch.
+
+A bundle holds ONNX graphs, `config.json` with the hash of every file, `calibration.json`,
+`model.safetensors` to go on training with, and a model card. Nothing in it can run code when it is read.
+"""
+
+from poolsieve.bundles.config import BundleConfig, FileRecord, MultiplyAdds
+from poolsieve.bundles.export import export_run, save_bundle
+from poolsieve.bundles.loading import Bundle, find_bundle, list_bundles, load_bundle, verify_bundle
+
+__all__ = [
+    "Bundle",
+    "BundleConfig",
+    "FileRecord",
+    "MultiplyAdds",
+    "export_run",
+    "find_bundle",
+    "list_bundles",
+    "load_bundle",
+    "save_bundle",
+    "verify_bundle",
+]

@@ -1,0 +1,136 @@
+"""The model card of a bundle: what it is for, what it was made of, how good it is, where it fails."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from scipy.special import ndtri
+
+from poolsieve.bundles.config import BundleConfig
+from poolsieve.evaluation.metrics import proportion
+from poolsieve.training.calibration import Calibration
+
+_Z = float(ndtri(0.975))
+
+
+def model_card(
+    config: BundleConfig,
+    calibration: Calibration,
+    results: Mapping[str, Any] | None,
+    plan: Mapping[str, Any] | None,
+) -> str:
+    """The card as Markdown.
+
+    Args:
+        config: The bundle's configuration; its files are not looked at.
+        calibration: Its calibration.
+        results: Figures on test data, if there are any.
+        plan: Settings of the training, if known.
+    """
+    sizes = ", ".join(map(str, config.pool_sizes))
+    cost = config.cost
+    lines = [
+        f"# {config.task}: a poolsieve bundle",
+        "",
+        f"Finds images of the kind that it was trained to flag (task `{config.task}`), one image at a time "
+        f"or in pools of {sizes}.",
+        "",
+        "## Networks",
+        "",
+        f"- Backbone {config.backbone} at {config.input_size} px, cut after `{config.cut}`; front features "
+        f"{' × '.join(map(str, config.feature_shape))}.",
+        f"- Images are made square by {'padding with zeros' if config.squaring == 'pad' else 'stretching'}.",
+        f"- Pools are merged by {'a gated' if config.merge == 'gated' else 'the plain'} maximum.",
+        f"- One individual test costs {cost.whole / 1e6:.1f} million multiply-adds; the front is "
+        f"{cost.front_share:.1%} of it, the gate with the cheap head another {cost.gate_share:.1%}.",
+        f"- Weights are stored as {config.precision}.",
+        "",
+        "## Data",
+        "",
+        *_data_lines(config, results, plan),
+        "",
+        "## Results",
+        "",
+        *(_result_lines(results) if results is not None else ["No test results came with the training run."]),
+        *_calibration_lines(calibration),
+        "",
+        "## Intended use",
+        "",
+        "Sorting out the images of a large collection that a person should look at. Every flag can be "
+        "explained from the pools that the image was in and from its individual test.",
+        "",
+        "## Limits",
+        "",
+        "- The figures hold for images like those of the test data. Measure on your own before you rely on "
+        "them.",
+        "- A flag is a reason to look, not a proof; a clear image is not certified. Do not take action "
+        "against a person on a verdict alone.",
+        "- Small pools and rare images: counts are calibrated on validation pools, and errors of pools that "
+        "share an image go together.",
+        "- Images that were changed to deceive the network are not covered by any figure here.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _data_lines(
+    config: BundleConfig, results: Mapping[str, Any] | None, plan: Mapping[str, Any] | None
+) -> list[str]:
+    lines = []
+    if results is not None:
+        images = results["images"]
+        lines.append(f"- Tested on {images['flagged']} images to flag and {images['ordinary']} others.")
+    for size, prior in config.training_prior.items():
+        shares = ", ".join(f"{share:.1%}" for share in prior)
+        lines.append(f"- Trained on pools of {size} of which {shares} held 0 … {size} images to flag.")
+    if plan is not None:
+        front = {"frozen": "kept as pretrained", "tuned": f"tuned after `{plan.get('tune_from')}`"}
+        how = front.get(str(plan.get("front")), "trained as a whole")
+        lines.append(f"- The front was {how}; seed {plan.get('seed')}.")
+    return lines
+
+
+def _result_lines(results: Mapping[str, Any]) -> list[str]:
+    """Figures with 95% intervals: Wilson's for shares, Hanley and McNeil's (1982) for areas under curves."""
+    bad, good = int(results["images"]["flagged"]), int(results["images"]["ordinary"])
+    individual = results["individual"]
+    lines = [
+        "On test data, with 95% intervals.",
+        "",
+        "| | value | interval |",
+        "|---|---|---|",
+        _auc_row("individual network, AUC", individual["auc"], bad, good),
+        _share_row("individual network, sensitivity", individual["sensitivity"], bad),
+        _share_row("individual network, specificity", individual["specificity"], good),
+        _auc_row("cheap head, AUC", results["head"]["auc"], bad, good),
+    ]
+    for size, figures in results["counting"].items():
+        pools = int(figures["pools"])
+        lines.append(_share_row(f"pools of {size}, count exact", figures["exact"], pools))
+        lines.append(_share_row(f"pools of {size}, within one", figures["within_one"], pools))
+        for row in figures["per_count"][:3]:
+            name = f"pools of {size} with {row['count']} bad, count exact"
+            lines.append(_share_row(name, row["exact"], int(row["pools"])))
+    return [*lines, ""]
+
+
+def _share_row(name: str, value: float, total: int) -> str:
+    found = proportion([round(value * total)], [total])
+    return f"| {name} | {found.value:.4f} | {found.low:.4f} to {found.high:.4f} |"
+
+
+def _auc_row(name: str, auc: float, bad: int, good: int) -> str:
+    first, second = auc / (2 - auc), 2 * auc**2 / (1 + auc)
+    spread = (bad - 1) * (first - auc**2) + (good - 1) * (second - auc**2)
+    half = _Z * math.sqrt(max(auc * (1 - auc) + spread, 0.0) / max(bad * good, 1))
+    return f"| {name} | {auc:.4f} | {max(auc - half, 0):.4f} to {min(auc + half, 1):.4f} |"
+
+
+def _calibration_lines(calibration: Calibration) -> list[str]:
+    lines = [f"On validation data: individual network AUC {calibration.individual_roc.auc:.4f}"]
+    if calibration.head_roc is not None:
+        lines[0] += f", cheap head AUC {calibration.head_roc.auc:.4f}"
+    lines[0] += "."
+    return lines

@@ -1,0 +1,221 @@
+"""Making a bundle of a training run. Importing this needs no torch, exporting does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from poolsieve._version import __version__
+from poolsieve.bundles.card import model_card
+from poolsieve.bundles.config import (
+    CALIBRATION_FILE,
+    CARD_FILE,
+    CONFIG_FILE,
+    FORMAT_VERSION,
+    WEIGHTS_FILE,
+    BundleConfig,
+    FileRecord,
+    MultiplyAdds,
+    Squaring,
+    WeightPrecision,
+)
+from poolsieve.bundles.loading import Bundle, load_bundle
+from poolsieve.training.calibration import Calibration
+from poolsieve.training.sampling import pool_shares
+
+if TYPE_CHECKING:
+    from poolsieve.networks import SplitBackbone
+    from poolsieve.training.models import TrainedModel
+
+RESULTS_FILE = "results.json"
+
+
+def export_run(
+    run_dir: str | os.PathLike[str],
+    out_dir: str | os.PathLike[str],
+    *,
+    precision: WeightPrecision = "fp32",
+    backbone: SplitBackbone | None = None,
+) -> Bundle:
+    """Make a bundle of a finished training run.
+
+    Args:
+        run_dir: Folder of the run, as `poolsieve train` wrote it.
+        out_dir: Folder of the bundle; must not exist, or be empty. It appears whole or not at all.
+        precision: How weights are stored: "fp16" halves the files, and networks still compute in fp32.
+        backbone: The network that was trained, if it was none of those that poolsieve knows by name; its
+            front is overwritten.
+
+    Returns:
+        The bundle, loaded and checked.
+
+    Raises:
+        ValueError: The run is not finished or not a run, or `out_dir` is in use.
+        ImportError: torch or onnx is missing.
+    """
+    _require_exporter()
+    from poolsieve.networks import load_backbone
+    from poolsieve.training.models import load_model
+
+    run = Path(run_dir)
+    settings = _read_json(run, CONFIG_FILE)
+    missing = {"task", "squaring", "plan", "backbone", "cut", "input_size"} - set(settings)
+    if missing:
+        raise ValueError(
+            f"{run / CONFIG_FILE} is not of a training run: it lacks {', '.join(sorted(missing))}"
+        )
+    if not (run / CALIBRATION_FILE).is_file():
+        raise ValueError(f"{run} has no {CALIBRATION_FILE}: finish the run with `poolsieve train` first")
+    if backbone is None:
+        backbone = load_backbone(
+            settings["backbone"], cut=settings["cut"], pretrained=False, input_size=settings["input_size"]
+        )
+    return save_bundle(
+        out_dir,
+        load_model(run, backbone),
+        Calibration.load(run / CALIBRATION_FILE),
+        task=settings["task"],
+        squaring=settings["squaring"],
+        shares=settings["plan"].get("shares"),
+        results=_read_json(run, RESULTS_FILE) if (run / RESULTS_FILE).is_file() else None,
+        plan=settings["plan"],
+        precision=precision,
+    )
+
+
+def save_bundle(
+    out_dir: str | os.PathLike[str],
+    model: TrainedModel,
+    calibration: Calibration,
+    *,
+    task: str,
+    squaring: Squaring,
+    shares: Sequence[float] | None = None,
+    results: Mapping[str, Any] | None = None,
+    plan: Mapping[str, Any] | None = None,
+    precision: WeightPrecision = "fp32",
+) -> Bundle:
+    """Write networks and their calibration as a bundle.
+
+    Args:
+        out_dir: Folder of the bundle; must not exist, or be empty. It appears whole or not at all.
+        model: The networks.
+        calibration: What their outputs are worth.
+        task: What is looked for.
+        squaring: How images were made square.
+        shares: Shares of training pools with 0 … r bad images for the largest size; None for the paper's.
+        results: Figures on test data for the model card, as in a run's `results.json`.
+        plan: Settings of the training for the model card.
+        precision: How weights are stored.
+    """
+    _require_exporter()
+    from poolsieve.bundles.graphs import export_graphs, weight_file, with_stored_precision
+
+    target = Path(out_dir).absolute()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ValueError(f"{target} exists already and is not an empty folder; give another one")
+    model = with_stored_precision(model, precision)
+    config = _describe(model, task, squaring, shares, precision)
+    contents = export_graphs(model, config, precision)
+    contents[WEIGHTS_FILE] = weight_file(model, precision)
+    contents[CARD_FILE] = model_card(config, calibration, results, plan).encode()
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
+    try:
+        for name, content in contents.items():
+            (draft / name).write_bytes(content)
+        calibration.save(draft / CALIBRATION_FILE)
+        contents[CALIBRATION_FILE] = (draft / CALIBRATION_FILE).read_bytes()
+        records = {
+            name: FileRecord(hashlib.sha256(content).hexdigest(), len(content))
+            for name, content in sorted(contents.items())
+        }
+        values = {**config.to_json(), "files": {name: vars(record) for name, record in records.items()}}
+        (draft / CONFIG_FILE).write_text(json.dumps(values, indent=2) + "\n")
+        load_bundle(draft)
+        draft.chmod(0o755)  # mkdtemp makes it private
+        if target.exists():
+            target.rmdir()
+        draft.replace(target)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return load_bundle(target)
+
+
+def _require_exporter() -> None:
+    for package in ("torch", "onnx"):
+        try:
+            __import__(package)
+        except ImportError as error:
+            raise ImportError(
+                f"exporting a bundle needs {package}: pip install 'poolsieve[train]'"
+            ) from error
+
+
+def _read_json(folder: Path, name: str) -> dict[str, Any]:
+    file = folder / name
+    if not file.is_file():
+        raise ValueError(f"{folder} is no training run: it has no {name}")
+    try:
+        values = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{file}: holds no object")
+    return values
+
+
+def _describe(
+    model: TrainedModel,
+    task: str,
+    squaring: Squaring,
+    shares: Sequence[float] | None,
+    precision: WeightPrecision,
+) -> BundleConfig:
+    """The configuration without the files."""
+    import onnx
+    import torch
+
+    from poolsieve.bundles.graphs import OPSET
+    from poolsieve.networks import multiply_adds
+
+    backbone, sizes = model.backbone, tuple(sorted(model.counting))
+    cost = multiply_adds(backbone, model.gate)
+    priors = {size: tuple(float(share) for share in pool_shares(size)) for size in sizes}
+    if shares is not None:
+        priors[sizes[-1]] = tuple(float(share) for share in shares)
+    return BundleConfig(
+        format_version=FORMAT_VERSION,
+        task=task,
+        kind="classification",
+        backbone=backbone.name,
+        cut=backbone.cut,
+        merge=model.merge,
+        input_size=backbone.input_size,
+        squaring=squaring,
+        mean=backbone.preprocessing.mean,
+        scale=backbone.preprocessing.scale,
+        feature_shape=backbone.feature_shape,
+        feature_width=backbone.feature_width,
+        gate_width=model.gate.width,
+        pool_sizes=sizes,
+        precision=precision,
+        # The individual network ends in two outputs and not in the backbone's.
+        cost=MultiplyAdds(cost.front, cost.back, 2 * backbone.feature_width, cost.gate),
+        training_prior=priors,
+        files={},
+        versions={
+            "poolsieve": __version__,
+            "torch": torch.__version__,
+            "onnx": onnx.__version__,
+            "opset": str(OPSET),
+        },
+    )

@@ -1,0 +1,62 @@
+"""Names, types and shapes of what goes into and comes out of every graph of a bundle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH, BundleConfig, pooled_graph
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output of a graph.
+
+    Attributes:
+        name: Its name in the graph.
+        dtype: "uint8" or "float32".
+        shape: Shape of one row; the number of rows is free and comes before it.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    def empty(self, rows: int) -> np.ndarray:
+        """An array for that many rows, not filled."""
+        return np.empty((rows, *self.shape), dtype=self.dtype)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.dtype} ({', '.join(['N', *map(str, self.shape)])})"
+
+
+@dataclass(frozen=True)
+class GraphSpec:
+    """Input and outputs of a graph."""
+
+    input: TensorSpec
+    outputs: tuple[TensorSpec, ...]
+
+
+def graph_specs(config: BundleConfig) -> dict[str, GraphSpec]:
+    """What every graph of a bundle must take and give, by file.
+
+    Normalising pixels is part of the front graph, so that every engine preprocesses alike. A counting graph
+    takes merged features; merging stands outside, since a pool's images are chosen at run time.
+    """
+    size, maps = config.input_size, config.feature_shape
+    vector = _float("vector", config.feature_width)
+    specs = {
+        FRONT_GRAPH: GraphSpec(TensorSpec("images", "uint8", (size, size, 3)), (_float("features", *maps),)),
+        HEAD_GRAPH: GraphSpec(_float("features", *maps), (_float("gate", 1, *maps[1:]), _float("logit"))),
+        INDIVIDUAL_GRAPH: GraphSpec(_float("features", *maps), (_float("logits", 2), vector)),
+    }
+    for pool_size in config.pool_sizes:
+        outputs = (_float("logits", pool_size + 1), vector)
+        specs[pooled_graph(pool_size)] = GraphSpec(_float("merged", *maps), outputs)
+    return specs
+
+
+def _float(name: str, *shape: int) -> TensorSpec:
+    return TensorSpec(name, "float32", shape)

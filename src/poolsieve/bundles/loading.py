@@ -1,0 +1,197 @@
+"""Finding, checking and loading bundles; needs no torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+
+from poolsieve.bundles.config import CALIBRATION_FILE, CONFIG_FILE, WEIGHTS_FILE, BundleConfig
+from poolsieve.bundles.graph_specs import GraphSpec, graph_specs
+from poolsieve.bundles.onnx_reading import read_onnx
+from poolsieve.training.calibration import Calibration
+
+SHIPPED = Path(__file__).parent / "shipped"
+"""Folder of the bundles that come with the package."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle that was found whole.
+
+    Attributes:
+        path: Its folder.
+        config: What it says of itself.
+        calibration: What its networks' outputs are worth.
+        hash: sha256 of `config.json`; since that holds every other file's hash, it stands for all of it.
+    """
+
+    path: Path
+    config: BundleConfig
+    calibration: Calibration
+    hash: str
+
+    @property
+    def name(self) -> str:
+        """Name of the folder."""
+        return self.path.name
+
+    def read(self, file: str) -> bytes:
+        """Content of one of its files, which is checked again, so that what was checked is what is used."""
+        return _read_checked(self.path, self.config, file)
+
+
+def load_bundle(path_or_name: str | os.PathLike[str]) -> Bundle:
+    """Load a bundle after checking all of it.
+
+    Args:
+        path_or_name: A folder, or the name of a bundle that comes with the package.
+
+    Raises:
+        ValueError: There is no such bundle, or it is damaged or foreign; the message names the file.
+    """
+    folder = find_bundle(path_or_name)
+    config, digest = _read_config(folder)
+    for problem in _problems(folder, config):
+        raise ValueError(problem)
+    return Bundle(folder, config, Calibration.load(folder / CALIBRATION_FILE), digest)
+
+
+def verify_bundle(path_or_name: str | os.PathLike[str]) -> list[str]:
+    """Check a bundle as `load_bundle` does, but go on after a problem.
+
+    Returns:
+        All problems, each naming its file; none if the bundle is whole.
+    """
+    folder = find_bundle(path_or_name)
+    try:
+        config, _ = _read_config(folder)
+    except ValueError as error:
+        return [str(error)]
+    return list(_problems(folder, config))
+
+
+def find_bundle(path_or_name: str | os.PathLike[str]) -> Path:
+    """Folder of a bundle given by path, or by its name if it comes with the package."""
+    given = Path(path_or_name)
+    if given.is_dir():
+        return given.resolve()
+    shipped = SHIPPED / given
+    if len(given.parts) == 1 and shipped.is_dir():
+        return shipped
+    names = [folder.name for folder in list_bundles()]
+    there = f"the package has {', '.join(names)}" if names else "the package comes with none"
+    raise ValueError(f"no bundle {os.fspath(path_or_name)!r}: there is no such folder, and {there}")
+
+
+def list_bundles(search: Iterable[str | os.PathLike[str]] = ()) -> list[Path]:
+    """Folders of the bundles that come with the package, then those directly in the folders of `search`."""
+    folders: list[Path] = []
+    for place in (SHIPPED, *map(Path, search)):
+        if place.is_dir():
+            folders += sorted(folder for folder in place.iterdir() if _looks_like_bundle(folder))
+        elif place != SHIPPED:
+            raise ValueError(f"{place}: no such folder")
+    return folders
+
+
+def _looks_like_bundle(folder: Path) -> bool:
+    return (folder / CONFIG_FILE).is_file() and any(folder.glob("*.onnx"))
+
+
+def _read_config(folder: Path) -> tuple[BundleConfig, str]:
+    file = folder / CONFIG_FILE
+    if not file.is_file():
+        raise ValueError(f"{folder} is no bundle: it has no {CONFIG_FILE}")
+    data = file.read_bytes()
+    try:
+        return BundleConfig.from_json(json.loads(data)), hashlib.sha256(data).hexdigest()
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def _read_checked(folder: Path, config: BundleConfig, name: str) -> bytes:
+    file, record = folder / name, config.files[name]
+    if not file.is_file():
+        raise ValueError(f"{file} is missing; get the bundle anew")
+    size = file.stat().st_size
+    if size != record.bytes:
+        raise ValueError(
+            f"{file} is damaged: it has {size} bytes and not {record.bytes}; get the bundle anew"
+        )
+    data = file.read_bytes()
+    if hashlib.sha256(data).hexdigest() != record.sha256:
+        raise ValueError(f"{file} is damaged: its hash is not the one in {CONFIG_FILE}; get the bundle anew")
+    return data
+
+
+def _problems(folder: Path, config: BundleConfig) -> Iterator[str]:
+    """All that is wrong with the files, one file after the other."""
+    specs = graph_specs(config)
+    for name in config.files:
+        try:
+            data = _read_checked(folder, config, name)
+        except ValueError as error:
+            yield str(error)
+            continue
+        try:
+            if name in specs:
+                _check_graph(data, specs[name])
+            elif name == WEIGHTS_FILE:
+                _check_weights(data)
+            elif name == CALIBRATION_FILE:
+                _check_calibration(Calibration.from_json(json.loads(data)), config)
+        except ValueError as error:
+            yield f"{folder / name}: {error}"
+    for file in sorted(folder.glob("*.onnx")):
+        if file.name not in specs:
+            yield f"{file} does not belong to the bundle"
+
+
+def _check_graph(data: bytes, spec: GraphSpec) -> None:
+    content = read_onnx(data)
+    for what, found, wanted in (
+        ("takes", content.inputs, (spec.input,)),
+        ("gives", content.outputs, spec.outputs),
+    ):
+        if found != wanted:
+            raise ValueError(
+                f"the graph {what} {'; '.join(map(str, found))}, but {CONFIG_FILE} says "
+                f"{'; '.join(map(str, wanted))}"
+            )
+    if content.not_finite is not None:
+        raise ValueError(f"the weights {content.not_finite!r} are not finite numbers")
+    if not content.weights:
+        raise ValueError("the graph holds no weights")
+
+
+def _check_weights(data: bytes) -> None:
+    try:
+        tensors = load_tensors(data)
+    except (SafetensorError, KeyError) as error:  # KeyError: a type that numpy does not have
+        raise ValueError(f"not a file of weights ({error})") from error
+    for name, values in tensors.items():
+        if np.issubdtype(values.dtype, np.floating) and not np.isfinite(values).all():
+            raise ValueError(f"the weights {name!r} are not finite numbers")
+
+
+def _check_calibration(calibration: Calibration, config: BundleConfig) -> None:
+    if sorted(calibration.counting) != list(config.pool_sizes):
+        raise ValueError(
+            f"calibrated for pools of {sorted(calibration.counting)}, but there are networks for "
+            f"{list(config.pool_sizes)}"
+        )
+    outputs = {size: len(part.scaling.biases) for size, part in calibration.counting.items()}
+    wrong = [size for size, number in outputs.items() if number != size + 1]
+    if wrong:
+        raise ValueError(f"the scaling for pools of {wrong[0]} is for {outputs[wrong[0]]} outputs")
+    for name, scaling in (("individual", calibration.individual), ("head", calibration.head)):
+        if scaling is not None and len(scaling.biases) != 2:
+            raise ValueError(f"the scaling {name} is for {len(scaling.biases)} outputs and not 2")

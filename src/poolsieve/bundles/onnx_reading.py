@@ -1,0 +1,183 @@
+"""Reading what an ONNX file holds without running it.
+
+A bundle is checked before any engine sees its graphs, also where the package `onnx` is not installed (it is
+needed for exporting only). An ONNX file is a protobuf message, whose encoding is simple enough to be walked
+here: https://protobuf.dev/programming-guides/encoding; the field numbers are those of onnx.proto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from poolsieve.bundles.graph_specs import TensorSpec
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_FLOAT, _UINT8, _FLOAT16, _DOUBLE, _BFLOAT16 = 1, 2, 10, 11, 16
+_TYPE_NAMES = {_FLOAT: "float32", _UINT8: "uint8", _FLOAT16: "float16", _DOUBLE: "float64"}
+_DEEPEST = 16
+"""Graphs inside graphs beyond this are refused rather than followed."""
+
+
+@dataclass(frozen=True)
+class OnnxContent:
+    """What was found in an ONNX file.
+
+    Attributes:
+        inputs: The graph's inputs; a free first dimension is left out of the shape.
+        outputs: Its outputs likewise.
+        weights: Number of constant numbers in it.
+        not_finite: Name of the first constant that holds a NaN or an infinity; None if all are finite.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    weights: int
+    not_finite: str | None
+
+
+def read_onnx(data: bytes) -> OnnxContent:
+    """Find inputs, outputs and constants of an ONNX model.
+
+    Raises:
+        ValueError: The bytes are not an ONNX model, or its weights lie in another file.
+    """
+    graphs = [value for field, value in _fields(memoryview(data)) if field == 7]
+    if len(graphs) != 1 or not isinstance(graphs[0], memoryview):
+        raise ValueError("not an ONNX model")
+    inputs, outputs, tensors = [], [], []
+    for field, value in _fields(graphs[0]):
+        if field == 11:
+            inputs.append(_value_info(_message(value)))
+        elif field == 12:
+            outputs.append(_value_info(_message(value)))
+    tensors = [_tensor(part) for part in _tensors(graphs[0], 0)]
+    broken = next((name for name, _, finite in tensors if not finite), None)
+    return OnnxContent(tuple(inputs), tuple(outputs), sum(size for _, size, _ in tensors), broken)
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """Numbers and values of a message's fields, in order."""
+    position, end = 0, len(data)
+    while position < end:
+        key, position = _varint(data, position)
+        kind = key & 7
+        if kind == _VARINT:
+            value, position = _varint(data, position)
+            yield key >> 3, value
+            continue
+        if kind == _BYTES:
+            length, position = _varint(data, position)
+        elif kind in (_FIXED32, _FIXED64):
+            length = 4 if kind == _FIXED32 else 8
+        else:
+            raise ValueError("not an ONNX model: unknown encoding")
+        if position + length > end:
+            raise ValueError("not an ONNX model, or cut short")
+        yield key >> 3, data[position : position + length]
+        position += length
+
+
+def _varint(data: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while position < len(data) and shift < 70:
+        byte = data[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, position
+        shift += 7
+    raise ValueError("not an ONNX model, or cut short")
+
+
+def _message(value: int | memoryview) -> memoryview:
+    if isinstance(value, int):
+        raise ValueError("not an ONNX model: a number where a message belongs")
+    return value
+
+
+def _text(value: int | memoryview) -> str:
+    return bytes(_message(value)).decode("utf-8", "replace")
+
+
+def _tensors(graph: memoryview, depth: int) -> Iterator[memoryview]:
+    """All constants of a graph: initialisers, and those in attributes of nodes."""
+    if depth > _DEEPEST:
+        raise ValueError("graphs are nested too deeply")
+    for field, value in _fields(graph):
+        if field == 5:
+            yield _message(value)
+        elif field == 15:
+            raise ValueError("holds sparse weights, which a bundle never does")
+        elif field == 1:
+            for part, attribute in _fields(_message(value)):
+                if part == 5:
+                    for kind, content in _fields(_message(attribute)):
+                        if kind in (5, 10):
+                            yield _message(content)
+                        elif kind in (6, 11):
+                            yield from _tensors(_message(content), depth + 1)
+
+
+def _tensor(tensor: memoryview) -> tuple[str, int, bool]:
+    """Name, size, and whether all numbers are finite."""
+    kind, name, parts = 0, "", []
+    for field, value in _fields(tensor):
+        if field == 2 and isinstance(value, int):
+            kind = value
+        elif field == 8:
+            name = _text(value)
+        elif field == 13 or (field == 14 and value != 0):
+            raise ValueError("keeps weights in another file, which a bundle never does")
+        elif field in (4, 9, 10):
+            parts.append((field, value if isinstance(value, memoryview) else memoryview(b"")))
+        elif field in (5, 7, 11) and kind in (_FLOAT16, _BFLOAT16):
+            raise ValueError("keeps half-precision weights in an unusual way; export the bundle anew")
+    size, finite = 0, True
+    for field, raw in parts:
+        stored = {4: "<f4", 10: "<f8"}.get(field) or {
+            _FLOAT: "<f4",
+            _DOUBLE: "<f8",
+            _FLOAT16: "<f2",
+            _BFLOAT16: "<u2",
+        }.get(kind)
+        if stored is None:
+            continue  # whole numbers
+        if len(raw) % np.dtype(stored).itemsize:
+            raise ValueError(f"constant {name!r} is cut short")
+        numbers = np.frombuffer(raw, dtype=stored)
+        if stored == "<u2":  # bfloat16 is the upper half of a float32
+            numbers = (numbers.astype("<u4") << 16).view("<f4")
+        size += numbers.size
+        finite = finite and bool(np.isfinite(numbers).all())
+    return name, size, finite
+
+
+def _value_info(info: memoryview) -> TensorSpec:
+    name, kind, shape = "", 0, []
+    for field, value in _fields(info):
+        if field == 1:
+            name = _text(value)
+        elif field == 2:
+            for of_type, tensor_type in _fields(_message(value)):
+                if of_type != 1:
+                    continue
+                for part, content in _fields(_message(tensor_type)):
+                    if part == 1 and isinstance(content, int):
+                        kind = content
+                    elif part == 2:
+                        shape = [_dimension(_message(d)) for f, d in _fields(_message(content)) if f == 1]
+    if not shape or shape[0] is not None or None in shape[1:]:
+        raise ValueError(
+            f"{name!r} must have a free number of rows, and only that free; its shape is {shape}"
+        )
+    return TensorSpec(name, _TYPE_NAMES.get(kind, f"type {kind}"), tuple(d for d in shape if d is not None))
+
+
+def _dimension(dimension: memoryview) -> int | None:
+    for field, value in _fields(dimension):
+        if field == 1 and isinstance(value, int):
+            return value
+    return None

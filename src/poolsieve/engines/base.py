@@ -1,0 +1,184 @@
+"""What every engine does: run a bundle's graphs on any number of rows, a batch at a time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from poolsieve.bundles import Bundle
+from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH, pooled_graph
+from poolsieve.bundles.graph_specs import TensorSpec, graph_specs
+from poolsieve.engines.merging import checked_pools, merge_block
+
+Precision = Literal["fp32", "low"]
+Run = Callable[[np.ndarray], Sequence[np.ndarray]]
+"""Takes one batch of a graph's input and gives its outputs; they may be overwritten by the next call."""
+
+DEFAULT_BATCH = 16
+
+
+@dataclass(frozen=True)
+class FrontFeatures:
+    """Front features of images.
+
+    Attributes:
+        features: The paper's IFM of each image.  # (N, C, H, W)
+    """
+
+    features: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class HeadOutput:
+    """What gate and cheap head say of images.
+
+    Attributes:
+        gate: How much of each location to let through, in (0, 1).  # (N, 1, H, W)
+        logits: How bad each image looks.  # (N,)
+    """
+
+    gate: NDArray[np.float32]
+    logits: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class NetworkOutput:
+    """What an individual or counting network says.
+
+    Attributes:
+        logits: Unnormalised log-probabilities of clean and bad, or of the counts 0 … r.  # (N, outputs)
+        vectors: The vectors before the final layer.  # (N, F)
+    """
+
+    logits: NDArray[np.float32]
+    vectors: NDArray[np.float32]
+
+
+class Engine(ABC):
+    """Runs the networks of a bundle. Graphs are compiled when first used; one thread may use it at a time.
+
+    Args:
+        bundle: What to run.
+        threads: Threads to compute on; None lets the engine choose.
+        precision: "fp32", or "low" for half precision where the processor has it.
+        batch_size: Images or pools that go through a graph at once; None takes the default.
+
+    Attributes:
+        name: What `open_engine` calls it.
+    """
+
+    name: str
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        *,
+        threads: int | None = None,
+        precision: Precision = "fp32",
+        batch_size: int | None = None,
+    ) -> None:
+        if threads is not None and threads < 1:
+            raise ValueError(f"threads is {threads}; give a whole number from 1 on")
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}; give a whole number from 1 on")
+        if precision not in ("fp32", "low"):
+            raise ValueError(f"precision is {precision!r}; give 'fp32' or 'low'")
+        self.bundle = bundle
+        self.threads = threads
+        self.precision = precision
+        self.batch_size = batch_size or DEFAULT_BATCH
+        self._specs = graph_specs(bundle.config)
+        self._graphs: dict[str, Run] = {}
+
+    @abstractmethod
+    def _compile(self, file: str) -> Run:
+        """Make a graph ready to run."""
+
+    def front(self, images: NDArray[np.uint8]) -> FrontFeatures:
+        """Front features of images.
+
+        Args:
+            images: RGB, squared and resized.  # (N, S, S, 3)
+        """
+        images = _checked(images, self._specs[FRONT_GRAPH].input)
+        (features,) = self._run(FRONT_GRAPH, len(images), lambda rows: images[rows])
+        return FrontFeatures(features)
+
+    def head(self, features: NDArray[np.float32]) -> HeadOutput:
+        """Gate and cheap head of images.
+
+        Args:
+            features: Their front features.  # (N, C, H, W)
+        """
+        features = _checked(features, self._specs[HEAD_GRAPH].input)
+        gate, logits = self._run(HEAD_GRAPH, len(features), lambda rows: features[rows])
+        return HeadOutput(gate, logits)
+
+    def individual(self, features: NDArray[np.float32]) -> NetworkOutput:
+        """The individual network on images, from their front features on.
+
+        Args:
+            features: Their front features.  # (N, C, H, W)
+        """
+        features = _checked(features, self._specs[INDIVIDUAL_GRAPH].input)
+        logits, vectors = self._run(INDIVIDUAL_GRAPH, len(features), lambda rows: features[rows])
+        return NetworkOutput(logits, vectors)
+
+    def pooled(
+        self,
+        features: NDArray[np.float32],
+        gate: NDArray[np.float32] | None,
+        pools: ArrayLike,
+        pool_size: int,
+    ) -> NetworkOutput:
+        """The counting network on pools. Merged maps exist for one batch of pools at a time.
+
+        Args:
+            features: Front features of n images.  # (n, C, H, W)
+            gate: Their gates from `head` if the bundle merges gated features, and else None.  # (n, 1, H, W)
+            pools: Image numbers of each pool, −1 where a place is empty.  # (m, up to pool_size)
+            pool_size: Which counting network.
+        """
+        config = self.bundle.config
+        if pool_size not in config.pool_sizes:
+            raise ValueError(
+                f"the bundle {self.bundle.name} reads pools of {', '.join(map(str, config.pool_sizes))}, "
+                f"not of {pool_size}"
+            )
+        file = pooled_graph(pool_size)
+        features = _checked(features, self._specs[file].input)
+        if (gate is None) == (config.merge == "gated"):
+            raise ValueError(
+                f"the bundle merges by {config.merge!r}: "
+                + ("give the gate that `head` gives" if gate is None else "give no gate")
+            )
+        if gate is not None:
+            gate = _checked(gate, self._specs[HEAD_GRAPH].outputs[0])
+            if len(gate) != len(features):
+                raise ValueError(f"features of {len(features)} images, but gates of {len(gate)}")
+        table = checked_pools(pools, len(features), pool_size)
+        logits, vectors = self._run(file, len(table), lambda rows: merge_block(features, gate, table[rows]))
+        return NetworkOutput(logits, vectors)
+
+    def _run(self, file: str, count: int, batch: Callable[[slice], np.ndarray]) -> list[np.ndarray]:
+        """Outputs of a graph on `count` rows, of which `batch` gives those of a slice."""
+        outputs = [output.empty(count) for output in self._specs[file].outputs]
+        if count and file not in self._graphs:
+            self._graphs[file] = self._compile(file)
+        for begin in range(0, count, self.batch_size):
+            rows = slice(begin, min(begin + self.batch_size, count))
+            for output, part in zip(outputs, self._graphs[file](batch(rows)), strict=True):
+                output[rows] = part
+        return outputs
+
+
+def _checked(values: np.ndarray, spec: TensorSpec) -> np.ndarray:
+    array = np.asarray(values)
+    if array.shape[1:] != spec.shape or array.ndim != len(spec.shape) + 1 or array.dtype != spec.dtype:
+        raise ValueError(f"the network takes {spec}; got {array.dtype} {array.shape}")
+    return np.ascontiguousarray(array)

@@ -1,0 +1,46 @@
+"""ONNX Runtime on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnxruntime  # type: ignore[import-untyped]
+
+from poolsieve.bundles import Bundle
+from poolsieve.engines.base import Engine, Precision, Run
+
+
+class OnnxRuntimeEngine(Engine):
+    """Runs the graphs with ONNX Runtime."""
+
+    name = "onnxruntime"
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        *,
+        threads: int | None = None,
+        precision: Precision = "fp32",
+        batch_size: int | None = None,
+    ) -> None:
+        super().__init__(bundle, threads=threads, precision=precision, batch_size=batch_size)
+        if precision != "fp32":
+            raise ValueError("onnxruntime computes in fp32 on a CPU; use precision='fp32' or another engine")
+
+    def _compile(self, file: str) -> Run:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3  # warnings speak of how the graph was simplified
+        if self.threads is not None:
+            options.intra_op_num_threads = self.threads
+        session = onnxruntime.InferenceSession(
+            self.bundle.read(file), options, providers=["CPUExecutionProvider"]
+        )
+        spec = self._specs[file]
+        names = [output.name for output in spec.outputs]
+
+        def run(batch: np.ndarray) -> Sequence[np.ndarray]:
+            results: Sequence[np.ndarray] = session.run(names, {spec.input.name: batch})
+            return results
+
+        return run

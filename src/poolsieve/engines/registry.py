@@ -1,0 +1,76 @@
+"""Choosing an engine by name."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from dataclasses import dataclass
+
+from poolsieve.bundles import Bundle
+from poolsieve.engines.base import Engine, Precision
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """Where an engine is and what it needs."""
+
+    package: str
+    module: str
+    class_name: str
+    install: str
+
+
+_ENGINES = {
+    "openvino": _Entry("openvino", "openvino_engine", "OpenVinoEngine", "pip install openvino"),
+    "onnxruntime": _Entry(
+        "onnxruntime", "onnxruntime_engine", "OnnxRuntimeEngine", "pip install onnxruntime"
+    ),
+    "torch": _Entry("torch", "torch_engine", "TorchEngine", "pip install 'poolsieve[train]'"),
+}
+"""All engines, the fastest on a CPU first."""
+
+
+def list_engines() -> list[str]:
+    """Names of the engines that are installed, best first."""
+    return [name for name, entry in _ENGINES.items() if importlib.util.find_spec(entry.package) is not None]
+
+
+def open_engine(
+    bundle: Bundle,
+    engine: str = "auto",
+    *,
+    threads: int | None = None,
+    precision: Precision = "fp32",
+    batch_size: int | None = None,
+) -> Engine:
+    """Make a bundle ready to run.
+
+    Args:
+        bundle: From `poolsieve.bundles.load_bundle`.
+        engine: "openvino", "onnxruntime", "torch", or "auto" for the best that is installed.
+        threads: Threads to compute on; None lets the engine choose.
+        precision: "fp32", or "low" for half precision where engine and processor have it.
+        batch_size: Images or pools that go through the network at once; None takes the default.
+
+    Raises:
+        ValueError: There is no such engine, or it cannot do what was asked.
+        ImportError: It is not installed; the message says how to install it.
+    """
+    if engine == "auto":
+        installed = list_engines()
+        if not installed:
+            raise ImportError(f"no engine is installed; install one with: {_ENGINES['openvino'].install}")
+        engine = installed[0]
+    if engine not in _ENGINES:
+        raise ValueError(f"no engine is called {engine!r}; there are auto, {', '.join(_ENGINES)}")
+    entry = _ENGINES[engine]
+    try:
+        module = importlib.import_module(f"poolsieve.engines.{entry.module}")
+    except ImportError as error:
+        raise ImportError(
+            f"the engine {engine} cannot be loaded ({error}); install it: {entry.install}"
+        ) from error
+    made: Engine = getattr(module, entry.class_name)(
+        bundle, threads=threads, precision=precision, batch_size=batch_size
+    )
+    return made

@@ -1,0 +1,111 @@
+"""torch: runs the networks as they were trained, from `model.safetensors`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from safetensors.torch import load as load_tensors
+from torch import Tensor
+
+from poolsieve.bundles import Bundle
+from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH, WEIGHTS_FILE, pooled_graph
+from poolsieve.engines.base import Engine, Precision, Run
+from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, load_backbone
+from poolsieve.training.models import TrainedModel
+
+
+class TorchEngine(Engine):
+    """Runs the networks with torch on the CPU."""
+
+    name = "torch"
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        *,
+        threads: int | None = None,
+        precision: Precision = "fp32",
+        batch_size: int | None = None,
+    ) -> None:
+        super().__init__(bundle, threads=threads, precision=precision, batch_size=batch_size)
+        self._model = bundle_model(bundle)
+        for part in self._model.parts().values():
+            part.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def _compile(self, file: str) -> Run:
+        def run(batch: np.ndarray) -> Sequence[np.ndarray]:
+            low = self.precision == "low"
+            with (
+                _threads(self.threads),
+                torch.inference_mode(),
+                torch.autocast("cpu", torch.bfloat16, enabled=low),
+            ):
+                outputs = self._forward(file, torch.from_numpy(batch))
+            return [output.float().numpy() for output in outputs]
+
+        return run
+
+    def _forward(self, file: str, batch: Tensor) -> tuple[Tensor, ...]:
+        model = self._model
+        if file == FRONT_GRAPH:
+            pixels = batch.permute(0, 3, 1, 2).float()
+            return (model.backbone.front(model.backbone.preprocessing(pixels)),)
+        batch = batch.contiguous(memory_format=torch.channels_last)
+        if file == HEAD_GRAPH:
+            gate, logits = model.gate(batch)
+            return gate, logits
+        networks: dict[str, IndividualNetwork | PooledNetwork] = {INDIVIDUAL_GRAPH: model.individual}
+        networks |= {pooled_graph(size): network for size, network in model.counting.items()}
+        network = networks[file]
+        vectors = network.back(batch)
+        return network.final(vectors), vectors
+
+
+def bundle_model(bundle: Bundle) -> TrainedModel:
+    """The networks of a bundle as torch modules in evaluation mode, to run or to go on training with.
+
+    Raises:
+        ValueError: The backbone is none that poolsieve can build, or the weights do not fit it.
+    """
+    config = bundle.config
+    try:
+        backbone = load_backbone(
+            config.backbone, cut=config.cut, pretrained=False, input_size=config.input_size
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"torch cannot rebuild the bundle {bundle.name}: {error}; use another engine"
+        ) from error
+    gate = Gate(backbone.feature_shape[0], config.gate_width)
+    shared = gate if config.merge == "gated" else None
+    counting = {
+        size: PooledNetwork(backbone, size, merge=config.merge, gate=shared) for size in config.pool_sizes
+    }
+    model = TrainedModel(backbone, IndividualNetwork(backbone), counting, gate, config.merge)
+    tensors = load_tensors(bundle.read(WEIGHTS_FILE))
+    for prefix, part in model.parts().items():
+        start = f"{prefix}."
+        own = {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
+        try:
+            part.load_state_dict(own)
+        except RuntimeError as error:
+            raise ValueError(
+                f"{bundle.path / WEIGHTS_FILE} does not fit {config.backbone}: {error}"
+            ) from error
+        part.eval().requires_grad_(False)
+    backbone.eval()
+    return model
+
+
+@contextmanager
+def _threads(number: int | None) -> Iterator[None]:
+    """Compute on so many threads; torch knows one number for the whole process, so it is put back."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
