@@ -1,0 +1,81 @@
+"""How many images are bad in all, with an interval, from what the pools say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binom
+
+SHARES = np.concatenate([[0.0], np.geomspace(1e-5, 0.999, 300)])
+"""Prevalences at which the likelihood is kept."""
+_DROP = 1.92
+"""Half the 95% quantile of χ² with one degree of freedom."""
+_LEAST = -200.0
+"""Log-likelihoods below this are taken for it, so that no network is so sure that logarithms overflow."""
+
+
+@dataclass(frozen=True)
+class Prevalence:
+    """An estimated share of bad images with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.2%} [{self.low:.2%}, {self.high:.2%}]"
+
+
+@dataclass
+class PrevalenceEstimator:
+    """The likelihood of every prevalence, summed over groups of images as they come.
+
+    A group of s images at prevalence p holds a binomial number k of bad ones, and the network's output has
+    a known likelihood for each k. The estimate maximises the product over groups; the interval is where the
+    likelihood has not fallen by more than the χ² bound. With overlapping pools every group has a weight
+    below one so that each image counts once: pools that share images say less than as many separate ones.
+    It is as good as the calibration of the network is on the images at hand.
+
+    Attributes:
+        log_likelihood: At each of `SHARES`.
+    """
+
+    log_likelihood: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(SHARES)))
+    groups: int = 0
+
+    def add(self, likelihoods: ArrayLike, sizes: ArrayLike, weight: float = 1.0) -> None:
+        """Add groups of images.
+
+        Args:
+            likelihoods: Log-likelihood of each number of bad images, up to a constant.  # (groups, r + 1)
+            sizes: Images in each group, at most r.  # (groups,)
+            weight: What each group counts for.
+        """
+        table, held = np.asarray(likelihoods, dtype=np.float64), np.asarray(sizes)
+        chances = np.exp(np.maximum(table - table.max(axis=1, keepdims=True), _LEAST))
+        for size in np.unique(held):
+            terms = np.log(chances[held == size, : size + 1] @ _count_chances(int(size)))  # (groups, shares)
+            self.log_likelihood += weight * terms.sum(axis=0)
+        self.groups += len(table)
+
+    def estimate(self) -> Prevalence | None:
+        """The estimate so far; None if there was nothing to estimate it from."""
+        if not self.groups:
+            return None
+        values = self.log_likelihood
+        best = int(values.argmax())
+        inside = np.flatnonzero(values >= values[best] - _DROP)
+        # The ends lie between a point inside and one outside; take the one outside.
+        low, high = max(inside[0] - 1, 0), min(inside[-1] + 1, len(SHARES) - 1)
+        low = 0 if inside[0] == 0 else low
+        return Prevalence(float(SHARES[best]), float(SHARES[low]), float(SHARES[high]))
+
+
+@cache
+def _count_chances(size: int) -> NDArray[np.float64]:
+    """P(k of `size` images are bad) at each of `SHARES`.  # (size + 1, shares)."""
+    result: NDArray[np.float64] = binom.pmf(np.arange(size + 1)[:, None], size, SHARES)
+    return result

@@ -1,0 +1,98 @@
+"""Networks that see the truth: an image is bad if its first pixel is bright.
+
+They stand in for a bundle and an engine where a test is about what is decided and what it costs, so that the
+right answer is known exactly.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from poolsieve.bundles import MultiplyAdds
+from poolsieve.engines import FrontFeatures, HeadOutput, NetworkOutput
+from poolsieve.training.calibration import Calibration, CountingCalibration, OutputScaling, RocCurve
+
+SIDE = 8
+COST = MultiplyAdds(front=220, back=770, final=10, gate=10)
+ROC = RocCurve((0.0, 0.0, 1.0), (0.0, 1.0, 1.0), 1.0)
+
+
+def flat_scaling(outputs):
+    return OutputScaling(1.0, (0.0,) * outputs, (1 / outputs,) * outputs)
+
+
+def calibration(pool_sizes, head=True):
+    counting = {
+        size: CountingCalibration(flat_scaling(size + 1), tuple(map(tuple, np.eye(size + 1, dtype=int))))
+        for size in pool_sizes
+    }
+    return Calibration(flat_scaling(2), ROC, flat_scaling(2) if head else None, ROC, counting)
+
+
+def planted_bundle(pool_sizes=(4, 8), merge="gated", head=True):
+    config = SimpleNamespace(
+        task="planted",
+        input_size=SIDE,
+        squaring="stretch",
+        pool_sizes=tuple(pool_sizes),
+        merge=merge,
+        cost=COST,
+    )
+    return SimpleNamespace(
+        name="planted", hash="ab" * 32, config=config, calibration=calibration(pool_sizes, head)
+    )
+
+
+class PlantedEngine:
+    """Perfect networks with adjustable confidence; remembers what it was asked.
+
+    Args:
+        confidence: Logit of the individual network's answer.
+        count_confidence: Logit of the right count over all others.
+        head_confidence: Logit of the head's answer.
+        delusions: Images (by their second pixel) that the head and the pools take for bad.
+    """
+
+    name = "planted"
+
+    def __init__(self, *, confidence=10.0, count_confidence=12.0, head_confidence=4.0, delusions=()):
+        self.confidence, self.count_confidence = confidence, count_confidence
+        self.head_confidence, self.delusions = head_confidence, set(delusions)
+        self.rows = {"front": 0, "head": 0, "individual": 0, "pooled": 0}
+        self.gates = []
+
+    def front(self, images):
+        assert images.dtype == np.uint8
+        assert images.shape[1:] == (SIDE, SIDE, 3)
+        self.rows["front"] += len(images)
+        bad = (images[:, 0, 0, 0] > 127).astype(np.float32)
+        fooled = np.isin(images[:, 0, 0, 1], list(self.delusions)).astype(np.float32)
+        return FrontFeatures(np.stack([bad, np.maximum(bad, fooled)], axis=1)[:, :, None, None])
+
+    def head(self, features):
+        self.rows["head"] += len(features)
+        logits = self.head_confidence * (2 * features[:, 1, 0, 0] - 1)
+        return HeadOutput(np.ones((len(features), 1, 1, 1), dtype=np.float32), logits.astype(np.float32))
+
+    def individual(self, features):
+        self.rows["individual"] += len(features)
+        signed = self.confidence * (2 * features[:, 0, 0, 0] - 1) / 2
+        return NetworkOutput(np.stack([-signed, signed], axis=1).astype(np.float32), features[:, :, 0, 0])
+
+    def pooled(self, features, gate, pools, pool_size):
+        self.rows["pooled"] += len(pools)
+        self.gates.append(gate is not None)
+        assert pools.max() < len(features)
+        seen = np.append(features[:, 1, 0, 0], 0)  # −1 finds the zero
+        counts = seen[pools].sum(axis=1).astype(int)
+        logits = self.count_confidence * np.eye(pool_size + 1, dtype=np.float32)[counts]
+        return NetworkOutput(logits, np.zeros((len(pools), 1), dtype=np.float32))
+
+
+def planted_pixels(bad, serial=None):
+    """Images with planted truth.  # (n, S, S, 3)."""
+    flags = np.asarray(bad, dtype=bool)
+    pixels = np.zeros((len(flags), SIDE, SIDE, 3), dtype=np.uint8)
+    pixels[..., 0] = np.where(flags, 255, 0)[:, None, None]
+    pixels[..., 1] = (np.arange(len(flags)) if serial is None else np.asarray(serial))[:, None, None] % 256
+    return pixels

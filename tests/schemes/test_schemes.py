@@ -1,0 +1,198 @@
+import numpy as np
+import pytest
+from planted import COST, PlantedEngine, planted_bundle, planted_pixels
+
+from poolsieve.decoders import list_decoders
+from poolsieve.schemes import Chunk, CostMeter, Evidence, list_schemes, make_scheme
+
+F = COST.front / COST.whole
+GATE = COST.gate / COST.whole
+
+
+def decide(scheme, bad, *, engine=None, places=None, size=None, bundle=None, seed=0):
+    engine, bundle = engine or PlantedEngine(), bundle or planted_bundle()
+    meter = CostMeter(bundle.config.cost)
+    chunk = Chunk(
+        engine,
+        Evidence(bundle.calibration),
+        meter,
+        planted_pixels(bad),
+        np.arange(len(bad)) if places is None else np.asarray(places),
+        len(bad) if size is None else size,
+        gated=bundle.config.merge == "gated",
+    )
+    return scheme.decide(chunk, np.random.default_rng(seed)), meter, engine
+
+
+def truth_with(bad, size):
+    flags = np.zeros(size, dtype=bool)
+    flags[np.random.default_rng(bad).choice(size, bad, replace=False)] = True
+    return flags
+
+
+@pytest.mark.parametrize("name", list_schemes())
+@pytest.mark.parametrize("bad", [0, 1, 3, 10])
+def test_with_perfect_networks_every_scheme_finds_the_truth_at_the_cost_of_the_law(name, bad):
+    scheme = make_scheme(name, (4, 8))
+    truth = truth_with(bad, scheme.chunk_size)
+    decision, meter, engine = decide(scheme, truth)
+    assert np.array_equal(decision.flags, truth)
+    n = len(truth)
+    retests = (decision.decided_by == "individual").sum() / n
+    pools = 0 if decision.pooling is None else decision.pooling.pool_count / n
+    gate = 0 if name == "individual" else GATE
+    assert meter.share == pytest.approx(F + gate + (pools + retests) * (1 - F), rel=1e-12)
+    # and the law's numbers are what was really run
+    assert engine.rows == {
+        "front": n,
+        "head": 0 if name == "individual" else n,
+        "individual": round(retests * n),
+        "pooled": round(pools * n),
+    }
+    assert meter.images == n
+
+
+def test_costs_of_the_papers_cases():
+    """f = .22: 50 pools for 100 images cost .61 without a gate (DESIGN's figure)."""
+    plain = planted_bundle(merge="max")
+    truth = truth_with(3, 100)
+    _, meter, engine = decide(make_scheme("oneshot", (8,)), truth, bundle=plain)
+    assert meter.share == pytest.approx(0.61)
+    assert engine.gates == [False]
+    _, meter, _ = decide(make_scheme("individual", (8,)), truth, bundle=plain)
+    assert meter.share == 1.0
+    _, meter, _ = decide(make_scheme("dorfman", (8,)), np.zeros(104, dtype=bool), bundle=plain)
+    assert meter.share == pytest.approx(0.22 + 0.78 / 8)
+
+
+@pytest.mark.parametrize("size", [4, 8])
+def test_dorfman_retests_whole_positive_pools_and_reuses_fronts(size):
+    truth = truth_with(1, 104)
+    decision, meter, _ = decide(make_scheme("dorfman", (4, 8), pool_size=size, chunk=104), truth)
+    assert (decision.decided_by == "individual").sum() == meter.retests == size
+    assert meter.fronts == 104
+    again, costly, _ = decide(
+        make_scheme("dorfman", (4, 8), pool_size=size, chunk=104, recompute=True), truth
+    )
+    assert costly.fronts == 104 + size
+    assert costly.share == pytest.approx(meter.share + F * size / 104)
+    assert np.array_equal(again.flags, decision.flags)
+
+
+@pytest.mark.parametrize("decoder", list_decoders())
+def test_oneshot_takes_any_decoder(decoder):
+    truth = truth_with(2, 100)
+    decision, meter, _ = decide(make_scheme("oneshot", (4, 8), decoder=decoder), truth)
+    assert decision.flags[truth].all()
+    assert meter.retests == 0
+    assert set(decision.decided_by) == {"pools"}
+
+
+def test_adaptive_flags_nothing_on_the_word_of_pools_and_head_alone():
+    """Head and pools are sure of bad images that are none; only the individual network knows better."""
+    truth = truth_with(2, 100)
+    fooled = np.flatnonzero(~truth)[:5]
+    decision, meter, _ = decide(
+        make_scheme("adaptive", (4, 8)), truth, engine=PlantedEngine(delusions=fooled)
+    )
+    assert np.array_equal(decision.flags, truth)
+    assert (decision.pool_scores[fooled] > 0.5).all()
+    assert (decision.decided_by[fooled] == "individual").all()
+    assert (decision.decided_by[decision.flags] == "individual").all()
+    assert meter.retests < 30
+
+
+def test_adaptive_works_without_a_head():
+    truth = truth_with(3, 100)
+    for bundle, options in (
+        (planted_bundle(merge="max", head=False), {}),
+        (planted_bundle(merge="max"), {"use_head": False}),
+    ):
+        decision, meter, _ = decide(make_scheme("adaptive", (8,), **options), truth, bundle=bundle)
+        assert np.array_equal(decision.flags, truth)
+        assert meter.heads == 0
+        assert (decision.priors == 0.01).all()
+
+
+def test_a_good_head_saves_retests():
+    truth = truth_with(5, 100)
+    _, blind, _ = decide(make_scheme("adaptive", (8,), use_head=False), truth)
+    _, seeing, _ = decide(make_scheme("adaptive", (8,)), truth)
+    assert seeing.retests < blind.retests
+
+
+def test_cascade_tests_only_what_the_head_does_not_clear():
+    truth = truth_with(4, 100)
+    decision, meter, _ = decide(make_scheme("cascade", (8,)), truth)
+    assert meter.retests == 4
+    assert set(decision.decided_by[~truth]) == {"head"}
+    assert set(decision.decided_by[truth]) == {"individual"}
+    at_once, cheaper, _ = decide(make_scheme("cascade", (8,), flag_above=0.3), truth)
+    assert np.array_equal(at_once.flags, truth)
+    assert cheaper.retests == 0
+    assert set(at_once.decided_by) == {"head"}
+
+
+@pytest.mark.parametrize("name", list_schemes())
+@pytest.mark.parametrize("size", [1, 2, 7, 30, 99])
+def test_a_short_chunk_is_decided_and_never_costs_more_than_individual_testing(name, size):
+    truth = truth_with(1, size)
+    decision, meter, _ = decide(make_scheme(name, (4, 8)), truth)
+    assert np.array_equal(decision.flags, truth)
+    if name in ("oneshot", "adaptive") and decision.pooling is None:
+        assert meter.share == pytest.approx(1.0)
+    if name == "oneshot":
+        assert meter.share <= 1 + GATE
+
+
+@pytest.mark.parametrize("name", ["dorfman", "oneshot", "adaptive"])
+def test_unreadable_images_leave_their_places_empty_and_change_no_other_pool(name):
+    scheme = make_scheme(name, (4, 8))
+    size = scheme.chunk_size
+    truth = truth_with(5, size)
+    lost = np.array([3, 17, 60])
+    kept = np.setdiff1d(np.arange(size), lost)
+    whole, _, _ = decide(scheme, truth)
+    rest, meter, _ = decide(scheme, truth[kept], places=kept, size=size)
+    assert np.array_equal(rest.flags, truth[kept])
+    assert meter.images == size - 3
+
+    def pool_mates(decision, names):
+        members = [names[pool[pool >= 0]] for pool in decision.pooling.pools]
+        return sorted(tuple(sorted(set(pool) - set(lost))) for pool in members)
+
+    assert pool_mates(rest, kept) == [pool for pool in pool_mates(whole, np.arange(size)) if pool]
+
+
+def test_another_seed_gives_other_neighbours():
+    truth = truth_with(3, 100)
+    scheme = make_scheme("adaptive", (8,))
+    first, again, other = (decide(scheme, truth, seed=seed)[0].pooling for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("none", {}, "no scheme is named 'none'. There are: adaptive, cascade, dorfman, individual, oneshot"),
+        (
+            "individual",
+            {"pool_size": 8},
+            "individual has no parameter 'pool_size'; its parameters are",
+        ),
+        ("adaptive", {"pool_size": 5}, "pool_size=5, but the bundle has networks for pools of 4, 8"),
+        ("adaptive", {"prevalence": 0.9}, "adaptive: prevalence=0.9, but it must be"),
+        ("oneshot", {"decoder": "best"}, "no decoder is named 'best'"),
+        ("cascade", {"clear_below": 0.5, "flag_above": 0.2}, "flag_above=0.2 lies below"),
+    ],
+)
+def test_wrong_choices_are_named(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        make_scheme(name, (4, 8), **options)
+
+
+def test_the_description_of_a_scheme_holds_all_its_parameters():
+    assert str(make_scheme("dorfman", (4,), recompute=True)) == (
+        "dorfman(chunk=100, threshold=0.5, pool_size=4, prevalence=0.01, recompute=True)"
+    )
