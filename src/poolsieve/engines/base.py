@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,10 +16,9 @@ from poolsieve.bundles.graph_specs import TensorSpec, graph_specs
 from poolsieve.engines.merging import checked_pools, merge_block
 
 Precision = Literal["fp32", "low"]
-Run = Callable[[np.ndarray], Sequence[np.ndarray]]
-"""Takes one batch of a graph's input and gives its outputs; they may be overwritten by the next call."""
-
-DEFAULT_BATCH = 16
+Batches = Iterable[tuple[slice, np.ndarray]]
+Run = Callable[[Batches, Sequence[np.ndarray]], None]
+"""Takes batches of a graph's input with the rows that they are, and writes its outputs to those rows."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Engine(ABC):
         bundle: What to run.
         threads: Threads to compute on; None lets the engine choose.
         precision: "fp32", or "low" for half precision where the processor has it.
-        batch_size: Images or pools that go through a graph at once; None takes the default.
+        batch_size: Images or pools that go through a graph at once; None takes what suits the engine.
 
     Attributes:
         name: What `open_engine` calls it.
@@ -91,13 +90,17 @@ class Engine(ABC):
         self.bundle = bundle
         self.threads = threads
         self.precision = precision
-        self.batch_size = batch_size or DEFAULT_BATCH
+        self.batch_size = batch_size
         self._specs = graph_specs(bundle.config)
         self._graphs: dict[str, Run] = {}
 
     @abstractmethod
     def _compile(self, file: str) -> Run:
         """Make a graph ready to run."""
+
+    def _default_batch(self, file: str) -> int:
+        """Rows that go through a graph at once if the caller does not say."""
+        return 8
 
     def front(self, images: NDArray[np.uint8]) -> FrontFeatures:
         """Front features of images.
@@ -168,13 +171,25 @@ class Engine(ABC):
     def _run(self, file: str, count: int, batch: Callable[[slice], np.ndarray]) -> list[np.ndarray]:
         """Outputs of a graph on `count` rows, of which `batch` gives those of a slice."""
         outputs = [output.empty(count) for output in self._specs[file].outputs]
-        if count and file not in self._graphs:
+        if count == 0:
+            return outputs
+        if file not in self._graphs:
             self._graphs[file] = self._compile(file)
-        for begin in range(0, count, self.batch_size):
-            rows = slice(begin, min(begin + self.batch_size, count))
-            for output, part in zip(outputs, self._graphs[file](batch(rows)), strict=True):
-                output[rows] = part
+        size = self.batch_size or self._default_batch(file)
+        slices = (slice(begin, min(begin + size, count)) for begin in range(0, count, size))
+        self._graphs[file](((rows, batch(rows)) for rows in slices), outputs)
         return outputs
+
+
+def one_by_one(compute: Callable[[np.ndarray], Sequence[np.ndarray]]) -> Run:
+    """Runs batches one after the other with a function that takes a batch and gives its outputs."""
+
+    def run(batches: Batches, outputs: Sequence[np.ndarray]) -> None:
+        for rows, batch in batches:
+            for output, part in zip(outputs, compute(batch), strict=True):
+                output[rows] = part
+
+    return run
 
 
 def _checked(values: np.ndarray, spec: TensorSpec) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime  # type: ignore[import-untyped]
 
 from poolsieve.bundles import Bundle
-from poolsieve.engines.base import Engine, Precision, Run
+from poolsieve.engines.base import Engine, Precision, Run, one_by_one
 
 
 class OnnxRuntimeEngine(Engine):
@@ -39,8 +39,8 @@ class OnnxRuntimeEngine(Engine):
         spec = self._specs[file]
         names = [output.name for output in spec.outputs]
 
-        def run(batch: np.ndarray) -> Sequence[np.ndarray]:
+        def compute(batch: np.ndarray) -> Sequence[np.ndarray]:
             results: Sequence[np.ndarray] = session.run(names, {spec.input.name: batch})
             return results
 
-        return run
+        return one_by_one(compute)

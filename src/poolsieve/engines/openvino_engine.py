@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import openvino as ov  # type: ignore[import-untyped]
 
 from poolsieve.bundles import Bundle
-from poolsieve.engines.base import Engine, Precision, Run
+from poolsieve.bundles.config import FRONT_GRAPH
+from poolsieve.engines.base import Batches, Engine, Precision, Run
 
 _LOW = {"BF16": "bf16", "FP16": "f16"}
 """Capabilities of a processor in half precision, and the hint that asks for them."""
@@ -30,10 +32,10 @@ class OpenVinoEngine(Engine):
     ) -> None:
         super().__init__(bundle, threads=threads, precision=precision, batch_size=batch_size)
         self._core = ov.Core()
-        # Batches go one after the other, so all threads work on one; streams side by side would need several
-        # batches at once and as many copies of what lies between layers.
+        # Several small batches side by side, one to a core, are up to twice as fast as all cores on one:
+        # threads need not wait for each other, and what lies between layers stays in the core's cache.
         self._settings: dict[str, Any] = {
-            "PERFORMANCE_HINT": "LATENCY",
+            "PERFORMANCE_HINT": "THROUGHPUT",
             "INFERENCE_PRECISION_HINT": "f32" if precision == "fp32" else self._low_precision(),
         }
         if threads is not None:
@@ -50,10 +52,31 @@ class OpenVinoEngine(Engine):
 
     def _compile(self, file: str) -> Run:
         model = self._core.read_model(self.bundle.read(file))
-        request = self._core.compile_model(model, "CPU", self._settings).create_infer_request()
+        queue = ov.AsyncInferQueue(self._core.compile_model(model, "CPU", self._settings))
 
-        def run(batch: np.ndarray) -> Sequence[np.ndarray]:
-            results = request.infer(batch, share_inputs=True, share_outputs=True)
-            return [results[k] for k in range(len(results))]
+        def finish(request: Any, job: _Job) -> None:
+            for k, output in enumerate(job.outputs):
+                output[job.rows] = request.get_output_tensor(k).data
+
+        queue.set_callback(finish)
+
+        def run(batches: Batches, outputs: Sequence[np.ndarray]) -> None:
+            try:
+                for rows, batch in batches:
+                    queue.start_async(batch, userdata=_Job(rows, batch, outputs), share_inputs=True)
+            finally:
+                queue.wait_all()
 
         return run
+
+    def _default_batch(self, file: str) -> int:
+        return 1 if file == FRONT_GRAPH else 4  # the front's maps are the largest
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A batch under way; keeps its input alive, which is not copied."""
+
+    rows: slice
+    batch: np.ndarray
+    outputs: Sequence[np.ndarray]

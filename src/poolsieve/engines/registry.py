@@ -50,7 +50,8 @@ def open_engine(
         engine: "openvino", "onnxruntime", "torch", or "auto" for the best that is installed.
         threads: Threads to compute on; None lets the engine choose.
         precision: "fp32", or "low" for half precision where engine and processor have it.
-        batch_size: Images or pools that go through the network at once; None takes the default.
+        batch_size: Images or pools that go through the network at once; None takes what
+            suits the engine.
 
     Raises:
         ValueError: There is no such engine, or it cannot do what was asked.

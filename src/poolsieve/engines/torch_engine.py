@@ -12,7 +12,7 @@ from torch import Tensor
 
 from poolsieve.bundles import Bundle
 from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH, WEIGHTS_FILE, pooled_graph
-from poolsieve.engines.base import Engine, Precision, Run
+from poolsieve.engines.base import Engine, Precision, Run, one_by_one
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, load_backbone
 from poolsieve.training.models import TrainedModel
 
@@ -36,7 +36,7 @@ class TorchEngine(Engine):
             part.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def _compile(self, file: str) -> Run:
-        def run(batch: np.ndarray) -> Sequence[np.ndarray]:
+        def compute(batch: np.ndarray) -> Sequence[np.ndarray]:
             low = self.precision == "low"
             with (
                 _threads(self.threads),
@@ -46,7 +46,7 @@ class TorchEngine(Engine):
                 outputs = self._forward(file, torch.from_numpy(batch))
             return [output.float().numpy() for output in outputs]
 
-        return run
+        return one_by_one(compute)
 
     def _forward(self, file: str, batch: Tensor) -> tuple[Tensor, ...]:
         model = self._model
