@@ -7,9 +7,12 @@ right answer is known exactly.
 from types import SimpleNamespace
 
 import numpy as np
+from PIL import Image
 
 from poolsieve.bundles import MultiplyAdds
 from poolsieve.engines import FrontFeatures, HeadOutput, NetworkOutput
+from poolsieve.moderation import Moderator
+from poolsieve.schemes import make_scheme
 from poolsieve.training.calibration import Calibration, CountingCalibration, OutputScaling, RocCurve
 
 SIDE = 8
@@ -96,3 +99,19 @@ def planted_pixels(bad, serial=None):
     pixels[..., 0] = np.where(flags, 255, 0)[:, None, None]
     pixels[..., 1] = (np.arange(len(flags)) if serial is None else np.asarray(serial))[:, None, None] % 256
     return pixels
+
+
+def write_images(folder, bad):
+    """PNG files with planted truth, one for each image, named by number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for number, pixels in enumerate(planted_pixels(bad)):
+        files.append(folder / f"{number:04d}.png")
+        Image.fromarray(pixels).save(files[-1])
+    return files
+
+
+def planted_moderator(scheme="adaptive", *, seed=7, engine=None, **parameters):
+    bundle = planted_bundle()
+    made = make_scheme(scheme, bundle.config.pool_sizes, **parameters)
+    return Moderator(bundle, engine or PlantedEngine(), made, seed=seed, reading_threads=2)

@@ -71,8 +71,8 @@ def test_a_missing_column_is_named_with_those_that_are_there(folder):
 
 
 def test_paths_on_standard_input(monkeypatch, folder):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("x.png\n\ny with space.png\r\n"))
-    assert names("-") == ["x.png", "y with space.png"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x.png\n\ny \xff.png\r\n")))
+    assert names("-") == ["x.png", "y \udcff.png"]
 
 
 def test_a_list_keeps_its_order_and_missing_files_become_items(folder):

@@ -145,6 +145,13 @@ def test_a_short_chunk_is_decided_and_never_costs_more_than_individual_testing(n
         assert meter.share <= 1 + GATE
 
 
+def test_a_short_chunk_gets_a_smaller_design():
+    for size in (36, 40, 60, 90):
+        decision, _, _ = decide(make_scheme("adaptive", (8,)), np.zeros(size, dtype=bool))
+        assert decision.pooling.pool_count <= -(-size // 4) + 1
+        assert (decision.pooling.image_weights == 2).all()
+
+
 @pytest.mark.parametrize("name", ["dorfman", "oneshot", "adaptive"])
 def test_unreadable_images_leave_their_places_empty_and_change_no_other_pool(name):
     scheme = make_scheme(name, (4, 8))

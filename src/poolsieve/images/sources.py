@@ -205,7 +205,8 @@ def list_items(source: AnySource, *, column: str | None = None, max_bytes: int =
 
 def _items_of_path(path: str, column: str | None, max_bytes: int) -> Iterator[Item]:
     if path == STANDARD_INPUT:
-        return _files((line.rstrip("\r\n") for line in sys.stdin), max_bytes)
+        # Bytes, as file names need not be proper text.
+        return _files((os.fsdecode(line.rstrip(b"\r\n")) for line in sys.stdin.buffer), max_bytes)
     lower = path.lower()
     if Path(path).is_dir():
         return _files(_walk(path), max_bytes)

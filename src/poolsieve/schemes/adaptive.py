@@ -9,14 +9,14 @@ import numpy as np
 from poolsieve.decoders import BeliefPropagation
 from poolsieve.decoders.base import Interval, parameter
 from poolsieve.designs import Pooling
-from poolsieve.schemes.base import Decision, PooledScheme, design_of, fitting_chunk, register_scheme
+from poolsieve.schemes.base import BalancedScheme, Decision, register_scheme
 from poolsieve.schemes.evidence import posterior
 from poolsieve.schemes.runner import Chunk
 
 
 @register_scheme("adaptive")
 @dataclass(frozen=True)
-class Adaptive(PooledScheme):
+class Adaptive(BalancedScheme):
     """Pools clear the many; the few that are left are tested individually on cached front features.
 
     The head's calibrated score gives each image a prior, belief propagation over a balanced design its
@@ -32,16 +32,6 @@ class Adaptive(PooledScheme):
     pools_per_image: int = parameter(2, Interval(low=1, whole=True))
     retest_above: float = parameter(0.01, Interval(low=0, high=1))
     use_head: bool = parameter(True)
-
-    @property
-    def chunk_size(self) -> int:
-        """Images in a chunk, by default the least from 100 on that has a design."""
-        return self.chunk or fitting_chunk(self.pool_size, self.pools_per_image)
-
-    @property
-    def design(self) -> Pooling:
-        """A balanced design for a full chunk."""
-        return design_of(self.chunk_size, self.pool_size, self.pools_per_image)
 
     def _decide(self, chunk: Chunk, pooling: Pooling) -> Decision:
         priors = np.full(len(chunk), self.prevalence)

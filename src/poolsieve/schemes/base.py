@@ -125,12 +125,16 @@ class PooledScheme(Scheme):
     def design(self) -> Pooling:
         """Which images of a full chunk share which pool."""
 
+    def design_for(self, images: int) -> Pooling:
+        """A design for at least that many images, of which a short chunk takes the first."""
+        return self.design
+
     def decide(self, chunk: Chunk, rng: np.random.Generator) -> Decision:
         """Decide from pools; where they would be as many as the images, test each image instead.
 
         That happens at the end of a source, when a few images are left over.
         """
-        pooling = chunk.arrange(self.design, rng)
+        pooling = chunk.arrange(self.design_for(chunk.size), rng)
         if pooling.pool_count >= len(chunk):
             return self._test_all(chunk)
         return self._decide(chunk, pooling)
@@ -171,15 +175,50 @@ class PooledScheme(Scheme):
         )
 
 
+@dataclass(frozen=True)
+class BalancedScheme(PooledScheme):
+    """A scheme whose pools follow a balanced design.
+
+    Attributes:
+        pools_per_image: Pools that every image is in.
+    """
+
+    pools_per_image: int = parameter(4, Interval(low=1, whole=True))
+
+    @property
+    def chunk_size(self) -> int:
+        """Images in a chunk, by default the least number from 100 on that has a design."""
+        return self.chunk or _fitting_chunk(self.pool_size, self.pools_per_image)
+
+    @property
+    def design(self) -> Pooling:
+        """A balanced design for a full chunk; images are dealt onto it in a secret order."""
+        return _balanced(self.chunk_size, self.pool_size, self.pools_per_image)
+
+    def design_for(self, images: int) -> Pooling:
+        """The smallest balanced design for that many images: the fewer images, the fewer pools."""
+        return _smallest_balanced(images, self.chunk_size, self.pool_size, self.pools_per_image)
+
+
 @cache
-def design_of(chunk: int, pool_size: int, pools_per_image: int) -> PoolingDesign:
-    """The balanced design of a full chunk; images are dealt onto it in a secret order for each chunk."""
+def _balanced(chunk: int, pool_size: int, pools_per_image: int) -> PoolingDesign:
     return balanced_design(chunk, pool_size, pools_per_image, seed=0)
 
 
 @cache
-def fitting_chunk(pool_size: int, pools_per_image: int) -> int:
-    """The least number of images, from the usual one on, that has a balanced design."""
+def _smallest_balanced(images: int, chunk: int, pool_size: int, pools_per_image: int) -> PoolingDesign:
+    for choice in larger(Parameters(images - 1, pool_size, pools_per_image)):
+        if choice.images >= chunk:
+            break
+        try:
+            return _balanced(*choice)
+        except ValueError:
+            continue  # allowed by the bounds, but none was found; the next size will do
+    return _balanced(chunk, pool_size, pools_per_image)
+
+
+@cache
+def _fitting_chunk(pool_size: int, pools_per_image: int) -> int:
     usual = Parameters(USUAL_CHUNK, pool_size, pools_per_image)
     return USUAL_CHUNK if broken_bound(usual) is None else next(larger(usual)).images
 

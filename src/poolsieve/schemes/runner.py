@@ -50,6 +50,10 @@ class Chunk:
         places: Their positions in the chunk.  # (k,)
         size: Positions in the chunk, those of unreadable images included.
         gated: Whether features are multiplied by the gate before they are merged.
+
+    Attributes:
+        evidence: What the outputs are worth.
+        size: Positions in the chunk.
     """
 
     def __init__(
@@ -64,7 +68,7 @@ class Chunk:
         gated: bool,
     ) -> None:
         self._networks, self._meter, self._gated = networks, meter, gated
-        self._pixels, self._places, self._size = pixels, places, size
+        self._pixels, self._places, self.size = pixels, places, size
         self.evidence = evidence
         meter.images += len(pixels)
 
@@ -104,10 +108,10 @@ class Chunk:
         A last chunk that is short gets the design restricted to its size. The place of an image that could
         not be read stays empty, so that all others are in the pools that they would be in anyway.
         """
-        order = rng.permutation(self._size)  # position of each image of the design
-        number = np.full(self._size + 1, NO_IMAGE)  # the last entry answers for empty places
+        order = rng.permutation(self.size)  # position of each image of the design
+        number = np.full(self.size + 1, NO_IMAGE)  # the last entry answers for empty places
         number[self._places] = np.arange(len(self))
-        dealt = number[np.append(order, self._size)[design.restrict(self._size).pools]]
+        dealt = number[np.append(order, self.size)[design.restrict(self.size).pools]]
         kept = [pool[pool != NO_IMAGE] for pool in dealt]
         return Pooling([pool for pool in kept if len(pool)], len(self), pool_size=design.pool_size)
 

@@ -1,0 +1,252 @@
+"""`poolsieve moderate`: from images to verdicts."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from poolsieve.images.sources import Item
+    from poolsieve.moderation import Moderator, Totals
+    from poolsieve.verdict_files import VerdictLog
+
+SOME_FAILED = 1
+_PLAIN_INTERVAL = 30.0
+"""Seconds between two plain lines of progress."""
+
+
+def moderate(
+    source: Annotated[
+        list[str],
+        typer.Argument(
+            help="A folder (with all below it), a CSV or JSONL file with a column of paths, a zip or tar, "
+            "images, or - for paths on standard input; may be several.",
+            show_default=False,
+        ),
+    ],
+    bundle: Annotated[
+        str, typer.Option(help="Folder of a bundle, or the name of one that comes with poolsieve.")
+    ],
+    out: Annotated[Path, typer.Option(help="Verdicts: .csv, .jsonl or .parquet.", show_default=False)],
+    scheme: Annotated[
+        Literal["adaptive", "individual", "dorfman", "oneshot", "cascade"],
+        typer.Option(help="How images are decided about; docs/moderating.md compares them."),
+    ] = "adaptive",
+    engine: Annotated[
+        Literal["auto", "openvino", "onnxruntime", "torch"], typer.Option(help="What runs the networks.")
+    ] = "auto",
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Decides who shares a pool with whom. [default: a fresh secret number]"),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
+    column: Annotated[
+        str | None, typer.Option(help="Column of the paths in a CSV or JSONL file. [default: file or path]")
+    ] = None,
+    copy_flagged: Annotated[
+        Path | None, typer.Option(help="Copy the flagged images into this folder.")
+    ] = None,
+    sheet: Annotated[
+        Path | None,
+        typer.Option("--contact-sheet", help="Show the worst flagged images with scores in this .png."),
+    ] = None,
+    explain: Annotated[
+        str | None, typer.Option(help="Show the pools, readings and tests of this image.")
+    ] = None,
+    chunk: Annotated[int | None, typer.Option(help="Images that are decided about together.")] = None,
+    pool_size: Annotated[int | None, typer.Option(help="Images in a pool.")] = None,
+    pools_per_image: Annotated[int | None, typer.Option(help="Pools that every image is in.")] = None,
+    prevalence: Annotated[float | None, typer.Option(help="Expected share of bad images.")] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Score of an individual test above which an image is flagged.")
+    ] = None,
+    retest_above: Annotated[
+        float | None, typer.Option(help="adaptive: posterior from which an image is tested individually.")
+    ] = None,
+    clear_below: Annotated[
+        float | None, typer.Option(help="cascade: posterior by the head below which an image is clear.")
+    ] = None,
+    decoder: Annotated[str | None, typer.Option(help="oneshot: name of the decoder.")] = None,
+    no_head: Annotated[
+        bool, typer.Option("--no-head", help="adaptive: the same prior for every image.")
+    ] = False,
+    recompute: Annotated[
+        bool, typer.Option("--recompute", help="dorfman: run whole networks in the second round.")
+    ] = False,
+    threads: Annotated[int | None, typer.Option(help="Threads that the networks run on.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Images or pools that go through a network at once.")
+    ] = None,
+) -> None:
+    """Judge images and write a verdict on each.
+
+    For instance:
+
+        poolsieve moderate photos/ --bundle firearms --out verdicts.parquet
+    """
+    from rich.console import Console
+
+    from poolsieve.moderation import Moderator
+    from poolsieve.verdict_files import VerdictLog, check_output
+
+    check_output(out)
+    if sheet is not None and sheet.suffix != ".png":
+        raise ValueError(f"{sheet}: a contact sheet ends in .png")
+    if copy_flagged is not None:
+        copy_flagged.mkdir(parents=True, exist_ok=True)
+    earlier = VerdictLog.header_of(out) if resume else None
+    moderator = Moderator.load(
+        bundle,
+        engine=engine,
+        scheme=scheme,
+        seed=earlier["seed"] if earlier is not None and seed is None else seed,
+        threads=threads,
+        batch_size=batch_size,
+        chunk=chunk,
+        pool_size=pool_size,
+        pools_per_image=pools_per_image,
+        prevalence=prevalence,
+        threshold=threshold,
+        retest_above=retest_above,
+        clear_below=clear_below,
+        decoder=decoder,
+        use_head=False if no_head else None,
+        recompute=True if recompute else None,
+    )
+    header = {
+        "source": source,
+        "column": column,
+        "bundle": moderator.bundle.hash,
+        "scheme": str(moderator.scheme),
+        "seed": moderator.seed,
+    }
+    log = VerdictLog.resume(out, header) if resume else VerdictLog.begin(out, header)
+    console = Console()
+    _run(moderator, log, source, column)
+    if explain is not None:
+        _explain(log, explain, console)
+    _show_flagged(log, source, column, copy_flagged, sheet, console)
+    log.finish()
+    _print_summary(moderator, out, console)
+    if moderator.totals.errors:
+        raise typer.Exit(SOME_FAILED)
+
+
+def _run(moderator: Moderator, log: VerdictLog, source: list[str], column: str | None) -> None:
+    """Judge what is missing, chunk by chunk."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    spoken = time.monotonic()
+    done = (verdict.path for verdict in log.verdicts())
+    try:
+        chunks = moderator.moderate_chunks(_source_of(source), column=column, done=done, state=log.state)
+        with console.status("reading") as status:
+            for verdicts in chunks:
+                log.append(verdicts[0].chunk, verdicts, moderator.totals.state())
+                status.update(_progress(moderator.totals))
+                if not console.is_terminal and time.monotonic() - spoken >= _PLAIN_INTERVAL:
+                    spoken = time.monotonic()
+                    console.print(_progress(moderator.totals), markup=False, highlight=False)
+    except BaseException:
+        if log.done == 0:
+            log.discard()  # there is nothing to go on from
+        raise
+
+
+def _progress(totals: Totals) -> str:
+    return (
+        f"{totals.images:,} images, {totals.flagged:,} flagged, {totals.errors:,} errors, "
+        f"{totals.images_per_second:.1f} images/s"
+    )
+
+
+def _source_of(source: list[str]) -> str | list[str]:
+    return source[0] if len(source) == 1 else source
+
+
+def _explain(log: VerdictLog, image: str, console: Console) -> None:
+    found = None
+    for verdict in log.verdicts():
+        if verdict.path == image or verdict.path.endswith(f"/{image}"):
+            found = verdict
+            break
+    if found is None:
+        console.print(f"no image is named {image}, so there is nothing to explain", markup=False)
+        return
+    mates = {position for pool in found.pools for position in pool.members}
+    names = {verdict.position: verdict.path for verdict in log.verdicts() if verdict.position in mates}
+    for line in found.explain(names):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _show_flagged(
+    log: VerdictLog,
+    source: list[str],
+    column: str | None,
+    copies: Path | None,
+    sheet: Path | None,
+    console: Console,
+) -> None:
+    """Copy flagged images and draw the sheet, from the files as they are now."""
+    from poolsieve.files import write_atomically
+    from poolsieve.flagged_images import contact_sheet, copy_images, thumbnail, worst
+
+    if copies is not None:
+        flagged = {verdict.position: verdict.path for verdict in log.verdicts() if verdict.flagged}
+        copied, failures = copy_images(_items_again(source, column, flagged), copies)
+        for line in failures:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(f"copied {copied:,} flagged images to {copies}", markup=False, soft_wrap=True)
+    if sheet is not None:
+        shown = worst(log.verdicts())
+        paths = {verdict.position: verdict.path for verdict in shown}
+        thumbnails = {position: thumbnail(item) for position, item in _items_again(source, column, paths)}
+        picture = io.BytesIO()
+        contact_sheet(shown, thumbnails).save(picture, format="png")
+        write_atomically(sheet, picture.getvalue())
+        console.print(f"drew {len(shown):,} flagged images into {sheet}", markup=False, soft_wrap=True)
+
+
+def _items_again(source: list[str], column: str | None, paths: dict[int, str]) -> Iterator[tuple[int, Item]]:
+    """The items at some positions; what came by standard input cannot be listed twice, but has paths."""
+    from poolsieve.flagged_images import items_of
+    from poolsieve.images.sources import STANDARD_INPUT, FileItem, list_items
+
+    if STANDARD_INPUT in source:
+        return ((position, FileItem(path)) for position, path in paths.items())
+    return items_of(list_items(_source_of(source), column=column), paths)
+
+
+def _print_summary(moderator: Moderator, out: Path, console: Console) -> None:
+    from rich.table import Table
+
+    totals = moderator.totals
+    estimate = totals.estimated_prevalence()
+    rows: list[tuple[str, Any]] = [
+        ("images", f"{totals.images:,}"),
+        ("flagged", f"{totals.flagged:,}"),
+        ("clear", f"{totals.clear:,}"),
+        ("errors", f"{totals.errors:,}"),
+        ("speed", f"{totals.images_per_second:.1f} images/s"),
+        ("cost", f"{totals.meter.share:.3f} of testing every image individually"),
+        ("", totals.meter.lines()[0]),
+        ("time", totals.meter.lines()[2]),
+        ("estimated prevalence", "unknown" if estimate is None else f"{estimate} (95%)"),
+        ("scheme", str(moderator.scheme)),
+        ("seed", str(moderator.seed)),
+    ]
+    table = Table(show_header=False)
+    table.add_column("what", no_wrap=True)
+    table.add_column("value", overflow="fold")
+    for name, value in rows:
+        table.add_row(name, value)
+    console.print(table, highlight=False, markup=False)
+    console.print(f"wrote {out}", highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,342 @@
+"""From a source of images to verdicts: the whole way of an image, in one file.
+
+Images are read ahead on threads and gathered into chunks by their position in the source. The scheme decides
+about each chunk; the order in which its images are dealt into pools depends on a secret seed, so that those
+who send images cannot choose their neighbours. An image that cannot be read gets a verdict that says so, and
+the others are decided as if it had not been there.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from poolsieve.images.sources import AnySource, Item, Loaded, list_items, read_ahead, read_content
+from poolsieve.images.transforms import plain_view
+from poolsieve.schemes import (
+    Chunk,
+    CostMeter,
+    Decision,
+    Evidence,
+    PooledScheme,
+    Prevalence,
+    PrevalenceEstimator,
+    Scheme,
+    make_scheme,
+)
+from poolsieve.verdicts import PoolReading, Verdict
+
+if TYPE_CHECKING:
+    from poolsieve.bundles import Bundle
+    from poolsieve.schemes.runner import Networks
+
+LARGEST_SEED = 2**63 - 1
+"""So that a seed fits into a column of whole numbers."""
+_DIGITS = 6
+"""Decimals of numbers in records; more would tell engines apart and mean nothing."""
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """One image as the network takes it, or why there is none."""
+
+    name: str
+    sha256: str | None
+    pixels: NDArray[np.uint8] | None
+    reason: str | None
+
+
+@dataclass
+class Totals:
+    """What a run has done so far.
+
+    Attributes:
+        meter: What it cost.
+        prevalence: What is known of the share of bad images.
+        flagged: Flagged images.
+        clear: Clear images.
+        errors: Images that could not be read.
+    """
+
+    meter: CostMeter
+    prevalence: PrevalenceEstimator = field(default_factory=PrevalenceEstimator)
+    flagged: int = 0
+    clear: int = 0
+    errors: int = 0
+
+    @property
+    def images(self) -> int:
+        """All images, read or not."""
+        return self.flagged + self.clear + self.errors
+
+    @property
+    def images_per_second(self) -> float:
+        """Speed from file to verdict."""
+        return self.images / max(self.meter.total_seconds, 1e-9)
+
+    def estimated_prevalence(self) -> Prevalence | None:
+        """Share of bad images among those that could be read; None if there were none."""
+        return self.prevalence.estimate()
+
+    def count(self, verdicts: Sequence[Verdict]) -> None:
+        """Count verdicts."""
+        for verdict in verdicts:
+            self.flagged += verdict.status == "flagged"
+            self.clear += verdict.status == "clear"
+            self.errors += verdict.status == "error"
+
+    def state(self) -> dict[str, Any]:
+        """Plain values from which `restore` goes on."""
+        return {
+            "meter": self.meter.counts(),
+            "likelihood": [round(float(value), _DIGITS) for value in self.prevalence.log_likelihood],
+            "groups": self.prevalence.groups,
+            "flagged": self.flagged,
+            "clear": self.clear,
+            "errors": self.errors,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from an earlier run's state."""
+        self.meter.add(state["meter"])
+        self.prevalence.log_likelihood += np.array(state["likelihood"])
+        self.prevalence.groups += state["groups"]
+        for name in ("flagged", "clear", "errors"):
+            setattr(self, name, getattr(self, name) + state[name])
+
+
+class Moderator:
+    """Judges images with a bundle, by a scheme.
+
+    Args:
+        bundle: What was trained.
+        networks: An engine that runs it.
+        scheme: How chunks are decided.
+        seed: Seed of the order in which chunks are dealt into pools; None draws a secret one. The same seed
+            and source give the same verdicts.
+        reading_threads: Threads that read and decode images; None for as many as there are processors, at
+            most 8.
+
+    Attributes:
+        bundle: The bundle.
+        scheme: The scheme.
+        seed: The seed, which is also in every verdict.
+        totals: Counts, cost and estimated prevalence of the last source, while and after it is moderated.
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        networks: Networks,
+        scheme: Scheme,
+        *,
+        seed: int | None = None,
+        reading_threads: int | None = None,
+    ) -> None:
+        self.bundle, self.scheme = bundle, scheme
+        self.seed = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
+        if not 0 <= self.seed <= LARGEST_SEED:
+            raise ValueError(f"seed={seed}, but it must lie between 0 and {LARGEST_SEED}")
+        if isinstance(scheme, PooledScheme):
+            _ = scheme.design  # complains at once if there is no such design
+        self._networks = networks
+        self._evidence = Evidence(bundle.calibration)
+        self._threads = reading_threads or min(8, os.cpu_count() or 1)
+        self.totals = self._new_totals()
+
+    @classmethod
+    def load(
+        cls,
+        bundle: str | os.PathLike[str],
+        *,
+        engine: str = "auto",
+        scheme: str = "adaptive",
+        seed: int | None = None,
+        threads: int | None = None,
+        batch_size: int | None = None,
+        **parameters: Any,
+    ) -> Moderator:
+        """Load a bundle and make it ready.
+
+        Args:
+            bundle: A folder, or the name of a bundle that comes with the package.
+            engine: "openvino", "onnxruntime", "torch", or "auto" for the best that is installed.
+            scheme: "adaptive", "individual", "dorfman", "oneshot" or "cascade".
+            seed: As above.
+            threads: Threads that the engine computes on.
+            batch_size: Images or pools that go through the network at once.
+            parameters: The scheme's own: pool_size, prevalence, chunk, ...; None stands for the default.
+        """
+        from poolsieve.bundles import load_bundle
+        from poolsieve.engines import open_engine
+
+        loaded = load_bundle(bundle)
+        made = make_scheme(scheme, loaded.config.pool_sizes, **parameters)
+        opened = open_engine(loaded, engine, threads=threads, batch_size=batch_size)
+        return cls(loaded, opened, made, seed=seed)
+
+    def moderate(self, source: AnySource, *, column: str | None = None) -> Iterator[Verdict]:
+        """Judge all images of a source; verdicts come in its order.
+
+        Args:
+            source: A folder, file, CSV or JSONL file, archive, `-`, sequence of these, or arrays; see
+                `poolsieve.images.sources.list_items`.
+            column: Column of the paths in a CSV or JSONL file.
+        """
+        return (verdict for chunk in self.moderate_chunks(source, column=column) for verdict in chunk)
+
+    def moderate_chunks(
+        self,
+        source: AnySource,
+        *,
+        column: str | None = None,
+        done: Iterable[str] = (),
+        state: dict[str, Any] | None = None,
+    ) -> Iterator[tuple[Verdict, ...]]:
+        """Judge all images of a source, a whole chunk at a time.
+
+        Args:
+            source: As in `moderate`.
+            column: As in `moderate`.
+            done: Names of the images that an earlier run judged, in order: whole chunks from the start on.
+            state: What that run's `totals.state()` was then.
+
+        Raises:
+            ValueError: If the source does not begin with the images that are done.
+        """
+        self.totals = self._new_totals()
+        if state is not None:
+            self.totals.restore(state)
+        items = list_items(source, column=column)
+        count = _pass_over(items, done)
+        number, left = divmod(count, self.scheme.chunk_size)
+        if left and next(items, None) is not None:
+            raise ValueError(f"the source ended after {count} images when the run began, and has more now")
+        return self._chunks(items, number)
+
+    def _new_totals(self) -> Totals:
+        return Totals(CostMeter(self.bundle.config.cost))
+
+    def _chunks(self, items: Iterator[Item], number: int) -> Iterator[tuple[Verdict, ...]]:
+        size = self.scheme.chunk_size
+        ahead = max(2 * size, 2 * self._threads)
+        prepared = read_ahead(items, self._prepare, threads=self._threads, ahead=ahead)
+        while True:
+            with self.totals.meter.time("reading"):
+                images = list(islice(prepared, size))
+            if not images:
+                return
+            verdicts = self._judge(images, number)
+            self.totals.count(verdicts)
+            yield verdicts
+            number += 1
+
+    def _prepare(self, item: Item, data: Loaded) -> _Prepared:
+        config = self.bundle.config
+        content = read_content(item, data, at_least=config.input_size)
+        pixels = None
+        if content.image is not None:
+            pixels = plain_view(content.image, config.input_size, config.squaring)
+        return _Prepared(item.name, content.sha256, pixels, content.reason)
+
+    def _judge(self, images: Sequence[_Prepared], number: int) -> tuple[Verdict, ...]:
+        """Verdicts on one chunk."""
+        first = number * self.scheme.chunk_size
+        readable = [image.pixels for image in images if image.pixels is not None]
+        places = np.array([k for k, image in enumerate(images) if image.pixels is not None], dtype=np.intp)
+        verdicts = [self._error(image, first + k, number) for k, image in enumerate(images)]
+        if not readable:
+            return tuple(verdicts)
+        chunk = Chunk(
+            self._networks,
+            self._evidence,
+            self.totals.meter,
+            np.stack(readable),
+            places,
+            len(images),
+            gated=self.bundle.config.merge == "gated",
+        )
+        decision = self.scheme.decide(chunk, np.random.Generator(np.random.PCG64([self.seed, number])))
+        self.totals.prevalence.add(decision.likelihoods, decision.group_sizes, decision.group_weight)
+        readings = _pool_readings(decision, first + places)
+        for k, place in enumerate(places):
+            verdicts[place] = Verdict(
+                path=images[place].name,
+                sha256=images[place].sha256,
+                status="flagged" if decision.flags[k] else "clear",
+                score=_rounded(decision.scores, k),
+                decided_by=str(decision.decided_by[k]),
+                reason=None,
+                position=int(first + place),
+                chunk=number,
+                prior=_rounded(decision.priors, k),
+                pool_score=_rounded(decision.pool_scores, k),
+                pools=readings[k],
+                bundle=self.bundle.hash,
+                scheme=str(self.scheme),
+                seed=self.seed,
+            )
+        return tuple(verdicts)
+
+    def _error(self, image: _Prepared, position: int, number: int) -> Verdict:
+        return Verdict(
+            path=image.name,
+            sha256=image.sha256,
+            status="error",
+            score=None,
+            decided_by=None,
+            reason=image.reason,
+            position=position,
+            chunk=number,
+            prior=None,
+            pool_score=None,
+            pools=(),
+            bundle=self.bundle.hash,
+            scheme=str(self.scheme),
+            seed=self.seed,
+        )
+
+
+def _pass_over(items: Iterator[Item], done: Iterable[str]) -> int:
+    """Pass over the images that are done; gives their number."""
+    count = 0
+    for count, name in enumerate(done, 1):
+        item = next(items, None)
+        if item is None or item.name != name:
+            found = "missing" if item is None else f"now {item.name}"
+            raise ValueError(
+                f"the source has changed since the run began: image {count - 1} was {name} and is {found}; "
+                "start anew"
+            )
+    return count
+
+
+def _pool_readings(decision: Decision, positions: NDArray[np.intp]) -> list[tuple[PoolReading, ...]]:
+    """The pools of each readable image, whose positions in the source are given."""
+    pooling, readings = decision.pooling, decision.readings
+    if pooling is None or readings is None or readings.log_likelihoods is None:
+        return [()] * len(positions)
+    pools = []
+    for q, size in enumerate(pooling.pool_sizes):
+        chances = softmax(readings.log_likelihoods[0, q, : size + 1].astype(np.float64))
+        pools.append(
+            PoolReading(
+                number=q,
+                members=tuple(int(positions[j]) for j in pooling.pools[q, :size]),
+                count=int(readings.counts[0, q]),
+                chances=tuple(round(float(chance), _DIGITS) for chance in chances),
+            )
+        )
+    return [tuple(pools[q] for q in of_image if q >= 0) for of_image in pooling.pools_of]
+
+
+def _rounded(values: NDArray[np.float64] | None, k: int) -> float | None:
+    return None if values is None else round(float(values[k]), _DIGITS)

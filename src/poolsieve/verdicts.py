@@ -1,0 +1,105 @@
+"""Verdict records: what was decided about each image, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Status = Literal["flagged", "clear", "error"]
+
+
+@dataclass(frozen=True)
+class PoolReading:
+    """One pool that an image was in.
+
+    Attributes:
+        number: The pool's number in its chunk.
+        members: Positions of its images in the source.
+        count: How many bad images were read.
+        chances: How likely each number from 0 on makes what the network saw; sum 1.
+    """
+
+    number: int
+    members: tuple[int, ...]
+    count: int
+    chances: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was decided about one image, with enough to explain it and to run it again.
+
+    Attributes:
+        path: The image as the source names it.
+        sha256: Hash of the file's bytes (of an array's pixels); None if they could not be read.
+        status: "flagged", "clear", or "error" if the image could not be read.
+        score: Higher is worse; None for errors.
+        decided_by: "pools", "individual" or "head"; None for errors.
+        reason: Why the image could not be read.
+        position: Number of the image in the source.
+        chunk: Number of the chunk that it was decided in.
+        prior: Probability of being bad before pools were read, if there were pools or a head.
+        pool_score: The decoder's score from pools alone, before any test of the image itself.
+        pools: The pools that it was in.
+        bundle: Hash of the bundle.
+        scheme: The scheme with its parameters.
+        seed: Seed of the order in which chunks were dealt into pools.
+    """
+
+    path: str
+    sha256: str | None
+    status: Status
+    score: float | None
+    decided_by: str | None
+    reason: str | None
+    position: int
+    chunk: int
+    prior: float | None
+    pool_score: float | None
+    pools: tuple[PoolReading, ...]
+    bundle: str
+    scheme: str
+    seed: int
+
+    @property
+    def flagged(self) -> bool:
+        """Whether the image is to be flagged."""
+        return self.status == "flagged"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Verdict:
+        """The reverse of `to_json`."""
+        pools = tuple(
+            PoolReading(pool["number"], tuple(pool["members"]), pool["count"], tuple(pool["chances"]))
+            for pool in values["pools"]
+        )
+        return cls(**{**values, "pools": pools})
+
+    def explain(self, names: Mapping[int, str]) -> list[str]:
+        """The grounds of the verdict, line by line.
+
+        Args:
+            names: Names of the images at positions, for pool-mates.
+        """
+        if self.status == "error":
+            return [f"{self.path}: could not be read: {self.reason}"]
+        lines = [f"{self.path}: {self.status}, score {self.score:.4f}, decided by {self.decided_by}"]
+        if self.prior is not None:
+            lines.append(f"  before pools were read: probability of being bad {self.prior:.4f}")
+        for pool in self.pools:
+            chances = ", ".join(f"{count}: {chance:.3f}" for count, chance in enumerate(pool.chances))
+            lines.append(f"  pool {pool.number} was read as holding {pool.count} bad (chances {chances})")
+            mates = [names.get(mate, f"image {mate}") for mate in pool.members if mate != self.position]
+            lines += [f"    with {mate}" for mate in mates]
+        if self.pool_score is not None:
+            lines.append(f"  score from its pools: {self.pool_score:.4f}")
+        if self.decided_by == "individual":
+            lines.append(f"  tested on its own: score {self.score:.4f}")
+        lines.append(f"  chunk {self.chunk}, position {self.position}, seed {self.seed}")
+        lines.append(f"  {self.scheme}, bundle {self.bundle[:12]}")
+        return lines

@@ -1,0 +1,264 @@
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import typer
+from PIL import Image
+from planted import PlantedEngine, planted_bundle, write_images
+from typer.testing import CliRunner
+
+import poolsieve
+from poolsieve.cli.moderate import moderate
+from poolsieve.moderation import Moderator
+from poolsieve.schemes import make_scheme
+from poolsieve.verdict_files import VerdictLog
+
+
+def load_planted(bundle, *, engine, scheme, seed, threads, batch_size, **parameters):
+    """In place of `Moderator.load`: no trained network is needed to test the command."""
+    made = planted_bundle()
+    chosen = make_scheme(scheme, made.config.pool_sizes, **parameters)
+    return Moderator(made, PlantedEngine(), chosen, seed=seed, reading_threads=2)
+
+
+@pytest.fixture
+def run(monkeypatch):
+    monkeypatch.setattr(Moderator, "load", load_planted)
+    app = typer.Typer()
+    app.command()(moderate)
+
+    def call(*arguments, **options):
+        return CliRunner().invoke(app, ["--bundle", "planted", *map(str, arguments)], **options)
+
+    return call
+
+
+@pytest.fixture
+def photos(tmp_path):
+    truth = np.zeros(130, dtype=bool)
+    truth[[4, 77, 129]] = True
+    write_images(tmp_path / "photos", truth)
+    return tmp_path / "photos"
+
+
+def records(path):
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pylist()
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    with path.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_verdicts_are_written_by_the_files_ending(run, photos, tmp_path, ending):
+    out = tmp_path / f"deep/verdicts.{ending}"
+    result = run(photos, "--out", out, "--seed", 5)
+    assert result.exit_code == 0, result.output
+    rows = records(out)
+    assert [Path(row["path"]).name for row in rows] == [f"{k:04d}.png" for k in range(130)]
+    assert [k for k, row in enumerate(rows) if row["status"] == "flagged"] == [4, 77, 129]
+    assert {int(row["seed"]) for row in rows} == {5}
+    pools = rows[4]["pools"]
+    pools = json.loads(pools) if isinstance(pools, str) else pools
+    assert [pool["count"] for pool in pools] == [1, 1]
+    for text in ("130", "flagged", "3", "images/s", "of testing every image", "estimated prevalence", "seed"):
+        assert text in result.output
+    assert sorted(path.name for path in out.parent.iterdir()) == [out.name]
+
+
+def test_some_unreadable_images_give_status_one(run, photos, tmp_path):
+    (photos / "0050.png").write_bytes(b"")
+    result = run(photos, "--out", tmp_path / "v.csv")
+    assert result.exit_code == 1
+    row = records(tmp_path / "v.csv")[50]
+    assert (row["status"], row["reason"], row["score"]) == ("error", "the file is empty", "")
+
+
+def test_an_empty_folder_gives_an_empty_table(run, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for ending in ("csv", "jsonl", "parquet"):
+        result = run(tmp_path / "empty", "--out", tmp_path / f"v.{ending}")
+        assert result.exit_code == 0, result.output
+        assert records(tmp_path / f"v.{ending}") == []
+    assert "unknown" in result.output
+
+
+def test_paths_on_standard_input_and_several_sources(run, photos, tmp_path):
+    names = f"{photos}/0004.png\n{photos}/none.png\n"
+    sheet, copies = tmp_path / "sheet.png", tmp_path / "copies"
+    options = ("--out", tmp_path / "v.jsonl", "--contact-sheet", sheet, "--copy-flagged", copies)
+    result = run("-", *options, input=names)
+    assert result.exit_code == 1
+    assert [row["status"] for row in records(tmp_path / "v.jsonl")] == ["flagged", "error"]
+    assert [path.name for path in copies.iterdir()] == ["0000000_0004.png"]
+    result = run(photos / "0004.png", photos / "0005.png", "--out", tmp_path / "v.jsonl")
+    assert result.exit_code == 0
+    assert [row["status"] for row in records(tmp_path / "v.jsonl")] == ["flagged", "clear"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "zip"])
+def test_flagged_images_are_copied_and_shown(run, photos, tmp_path, kind):
+    source = photos
+    if kind == "zip":
+        source = tmp_path / "photos.zip"
+        with zipfile.ZipFile(source, "w") as archive:
+            for file in sorted(photos.iterdir()):
+                archive.write(file, f"../{file.name}")
+    sheet, copies = tmp_path / "sheet.png", tmp_path / "copies"
+    result = run(source, "--out", tmp_path / "v.csv", "--copy-flagged", copies, "--contact-sheet", sheet)
+    assert result.exit_code == 0, result.output
+    expected = ["0000004_0004.png", "0000077_0077.png", "0000129_0129.png"]
+    assert sorted(path.name for path in copies.iterdir()) == expected
+    assert (copies / "0000077_0077.png").read_bytes() == (photos / "0077.png").read_bytes()
+    with Image.open(sheet) as picture:
+        assert picture.width > 3 * 160
+        assert picture.convert("RGB").getpixel((88, 88))[0] == 255
+
+
+def test_no_flagged_images_still_give_a_sheet(run, tmp_path):
+    write_images(tmp_path / "clear", [False] * 3)
+    sheet = tmp_path / "sheet.png"
+    assert run(tmp_path / "clear", "--out", tmp_path / "v.csv", "--contact-sheet", sheet).exit_code == 0
+    assert sheet.exists()
+
+
+def test_one_image_is_explained(run, photos, tmp_path):
+    result = run(photos, "--out", tmp_path / "v.csv", "--explain", "0077.png", "--seed", 1)
+    assert "0077.png: flagged, score" in result.output
+    assert result.output.count("was read as holding 1 bad") == 2
+    assert "tested on its own" in result.output
+    assert "    with " in result.output
+    result = run(photos, "--out", tmp_path / "v.csv", "--explain", "nothing.png")
+    assert "no image is named nothing.png" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--out", "v.txt"), "verdicts are written as .csv, .jsonl, .parquet"),
+        (("--out", "v.csv", "--contact-sheet", "sheet.gif"), "a contact sheet ends in .png"),
+        (("--out", "v.csv", "--pool-size", 5), "networks for pools of 4, 8"),
+        (("--out", "v.csv", "--scheme", "individual", "--pool-size", 8), "has no parameter 'pool_size'"),
+        (("--out", "v.csv", "--seed", -3), "seed=-3"),
+        (("--out", "/dev/null/v.csv"), "/dev/null"),
+    ],
+)
+def test_what_cannot_run_is_said_before_any_work(run, photos, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    result = run(photos, *arguments)
+    assert isinstance(result.exception, ValueError | OSError)
+    assert message in str(result.exception)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["photos"]
+
+
+def test_a_missing_source_leaves_nothing_behind(run, tmp_path):
+    result = run(tmp_path / "none", "--out", tmp_path / "v.csv")
+    assert isinstance(result.exception, FileNotFoundError)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_write_keeps_the_old_file_and_the_log(run, photos, tmp_path, monkeypatch):
+    out = tmp_path / "v.csv"
+    out.write_text("old")
+    monkeypatch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left")))
+    assert isinstance(run(photos, "--out", out, "--seed", 3).exception, OSError)
+    monkeypatch.undo()
+    assert out.read_text() == "old"
+    assert not list(tmp_path.glob(".v.csv*"))
+
+
+def test_an_unfinished_run_is_not_overwritten(run, photos, tmp_path):
+    VerdictLog.begin(tmp_path / "v.csv", {"seed": 1})
+    result = run(photos, "--out", tmp_path / "v.csv")
+    assert "go on with --resume" in str(result.exception)
+    result = run(photos, "--out", tmp_path / "v.csv", "--resume")
+    assert "is of a run with source None" in str(result.exception)
+
+
+SLOW = textwrap.dedent(
+    """
+    import sys, time
+    import planted, test_moderate
+    from poolsieve.cli.moderate import moderate
+    from poolsieve.moderation import Moderator
+    import typer
+
+    real = planted.PlantedEngine.front
+    def slow(self, images):
+        time.sleep(float(sys.argv[1]))
+        return real(self, images)
+    planted.PlantedEngine.front = slow
+    Moderator.load = test_moderate.load_planted
+    app = typer.Typer()
+    app.command()(moderate)
+    app(["--bundle", "planted", *sys.argv[2:]])
+    """
+)
+
+
+def command(delay, *arguments):
+    here = Path(__file__).parent
+    paths = [str(Path(poolsieve.__file__).parents[1]), str(here), str(here.parent)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    options = [sys.executable, "-c", SLOW, str(delay), *map(str, arguments)]
+    return subprocess.Popen(options, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_records(run, photos, tmp_path):
+    (photos / "0020.png").write_bytes(b"damaged")
+    options = ("--scheme", "dorfman", "--pool-size", 4, "--chunk", 12)
+    assert run(photos, "--out", tmp_path / "whole.jsonl", "--seed", 99, *options).exit_code == 1
+    out = tmp_path / "killed.jsonl"
+    log = VerdictLog.path_for(out)
+    process = command(0.15, photos, "--out", out, "--seed", 99, *options)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (log.exists() and b'chunk_done":2' in log.read_bytes()):
+        assert process.poll() is None, process.stdout.read().decode()
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert not out.exists()
+    with log.open("a") as stream:
+        stream.write('{"path":"cut off in the midd')  # as a kill within a write leaves it
+    judged = sum(b'"path"' in line for line in log.read_bytes().splitlines())
+    assert 36 <= judged < 130
+
+    result = run(photos, "--out", out, "--resume", *options)  # the seed is in the log
+    assert result.exit_code == 1, result.output
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert not log.exists()
+    assert "130" in result.output
+
+
+def test_resuming_does_only_what_is_missing(run, photos, tmp_path, monkeypatch):
+    out = tmp_path / "v.jsonl"
+    options = (photos, "--out", out, "--scheme", "individual", "--chunk", 30, "--seed", 4)
+    monkeypatch.setattr(VerdictLog, "finish", lambda log: (_ for _ in ()).throw(OSError("killed")))
+    assert run(*options).exception is not None
+    log = VerdictLog.path_for(out)
+    lines = log.read_bytes().splitlines(keepends=True)
+    monkeypatch.undo()
+    monkeypatch.setattr(Moderator, "load", load_planted)
+    judged = []
+    real = PlantedEngine.front
+    monkeypatch.setattr(PlantedEngine, "front", lambda self, x: (judged.append(len(x)), real(self, x))[1])
+
+    assert run(*options, "--resume").exit_code == 0  # all was done but for the output
+    assert judged == []
+    whole = out.read_bytes()
+    log.write_bytes(b"".join(lines[: 1 + 2 * 31 + 7]))  # two chunks and a bit
+    assert run(*options, "--resume").exit_code == 0
+    assert judged == [30, 30, 10]
+    assert out.read_bytes() == whole
