@@ -205,11 +205,11 @@ def test_memory_does_not_grow_with_the_number_of_images(tmp_path):
     moderator = planted_moderator("individual", chunk=20)
     held = {}
     tracemalloc.start()
-    for count, _ in enumerate(moderator.moderate(str(file) for _ in range(700)), 1):
-        if count in (300, 600):  # both in the middle of the run, when reading is far ahead
+    for count, _ in enumerate(moderator.moderate(str(file) for _ in range(450)), 1):
+        if count in (200, 400):  # both in the middle of the run, when reading is far ahead
             held[count] = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert held[600] - held[300] < 60_000  # 300 images alone would be as much, and their records four times
+    assert held[400] - held[200] < 40_000  # 200 images alone would be as much, and their records four times
 
 
 def test_leaving_early_is_fine(tmp_path):

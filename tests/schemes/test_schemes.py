@@ -190,6 +190,7 @@ def test_another_seed_gives_other_neighbours():
         ),
         ("adaptive", {"pool_size": 5}, "pool_size=5, but the bundle has networks for pools of 4, 8"),
         ("adaptive", {"prevalence": 0.9}, "adaptive: prevalence=0.9, but it must be"),
+        ("oneshot", {"pool_size": 4}, "pools_per_image=4 with pool_size=4 makes as many pools as images"),
         ("oneshot", {"decoder": "best"}, "no decoder is named 'best'"),
         ("cascade", {"clear_below": 0.5, "flag_above": 0.2}, "flag_above=0.2 lies below"),
     ],

@@ -185,6 +185,14 @@ class BalancedScheme(PooledScheme):
 
     pools_per_image: int = parameter(4, Interval(low=1, whole=True))
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pools_per_image >= self.pool_size:
+            raise ValueError(
+                f"{self.name}: pools_per_image={self.pools_per_image} with pool_size={self.pool_size} makes "
+                "as many pools as images; take fewer pools per image, or the scheme individual"
+            )
+
     @property
     def chunk_size(self) -> int:
         """Images in a chunk, by default the least number from 100 on that has a design."""

@@ -1,0 +1,89 @@
+"""Moderation with real networks on every engine that is installed."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+sys.path.insert(0, str(Path(__file__).parent / "bundles"))
+
+from made_bundles import make_bundle
+
+from poolsieve.engines import list_engines, open_engine
+from poolsieve.images import plain_view, read_image
+from poolsieve.moderation import Moderator
+from poolsieve.schemes import list_schemes, make_scheme
+
+FILES = 45
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    return make_bundle(tmp_path_factory.mktemp("moderation"), "lite0-gated").bundle
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(0)
+    for number in range(FILES):
+        small = rng.integers(0, 256, (6, 8, 3), dtype=np.uint8)
+        Image.fromarray(small).resize((160, 120)).save(folder / f"{number:03d}.jpg")
+    (folder / "020.jpg").write_bytes((folder / "020.jpg").read_bytes()[:500])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def engines(bundle):
+    return {name: open_engine(bundle, name, threads=1) for name in list_engines()}
+
+
+def moderator(bundle, engine, scheme):
+    # The bundle reads pools of 2 and 4 only, so the paper's 4 pools for each image are too many.
+    options = {"pools_per_image": 2} if scheme == "oneshot" else {}
+    return Moderator(bundle, engine, make_scheme(scheme, bundle.config.pool_sizes, **options), seed=3)
+
+
+def test_the_individual_scheme_equals_the_network_run_by_hand(bundle, photos, engines):
+    verdicts = list(Moderator.load(bundle.path, scheme="individual", threads=1).moderate(photos))
+    config, engine = bundle.config, engines[list_engines()[0]]
+    for verdict in verdicts:
+        if verdict.status == "error":
+            assert verdict.path.endswith("020.jpg")
+            continue
+        image = read_image(verdict.path, at_least=config.input_size)
+        pixels = plain_view(image, config.input_size, config.squaring)[None]
+        logits = engine.individual(engine.front(pixels).features).logits
+        score = np.exp(bundle.calibration.individual.log_probabilities(logits)[0, 1])
+        assert verdict.score == pytest.approx(score, abs=1e-4)
+        assert verdict.flagged == (score > 0.5)
+
+
+@pytest.mark.parametrize("scheme", list_schemes())
+def test_every_engine_gives_the_same_verdicts(bundle, photos, engines, scheme):
+    found = {
+        engine: list(load(bundle, scheme=scheme, engine=engine).moderate(photos)) for engine in list_engines()
+    }
+    first = next(iter(found.values()))
+    assert len(first) == FILES
+    assert first[20].status == "error"
+    assert {verdict.status for verdict in first} > {"error"}
+    for verdicts in found.values():
+        for one, other in zip(first, verdicts, strict=True):
+            assert one.status == other.status
+            assert one.decided_by == other.decided_by
+            assert one.score == other.score or abs(one.score - other.score) < 1e-3
+            assert [pool.members for pool in one.pools] == [pool.members for pool in other.pools]
+
+
+@pytest.mark.parametrize("scheme", ["dorfman", "oneshot", "adaptive"])
+def test_the_meter_follows_the_law_on_real_networks(bundle, photos, engines, scheme):
+    judge = moderator(bundle, next(iter(engines.values())), scheme)
+    list(judge.moderate(photos))
+    meter, cost = judge.totals.meter, bundle.config.cost
+    n, f = FILES - 1, cost.front_share
+    expected = f + cost.gate_share + (meter.pools + meter.retests) / n * (1 - f)
+    assert meter.images == n
+    assert meter.share == pytest.approx(expected, rel=1e-12)
