@@ -64,7 +64,7 @@ def test_the_individual_scheme_equals_the_network_run_by_hand(bundle, photos, en
 @pytest.mark.parametrize("scheme", list_schemes())
 def test_every_engine_gives_the_same_verdicts(bundle, photos, engines, scheme):
     found = {
-        engine: list(load(bundle, scheme=scheme, engine=engine).moderate(photos)) for engine in list_engines()
+        name: list(moderator(bundle, engine, scheme).moderate(photos)) for name, engine in engines.items()
     }
     first = next(iter(found.values()))
     assert len(first) == FILES
