@@ -1,41 +1,83 @@
-"""Small bundles with random weights, made through the files of a training run."""
+"""Small bundles with weights that were not trained for a task, made through the files of a training run."""
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import nn
 
-from poolsieve.bundles import export_run
-from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, load_backbone
+from poolsieve.bundles import Bundle, export_run
+from poolsieve.networks import (
+    Gate,
+    IndividualNetwork,
+    PooledNetwork,
+    Preprocessing,
+    SplitBackbone,
+    load_backbone,
+)
 from poolsieve.training import make_plan
 from poolsieve.training.calibration import Calibration, calibrate_counting, fit_scaling, roc_curve
-from poolsieve.training.models import TrainedModel, save_model
+from poolsieve.training.models import TrainedModel, load_model, save_model
 
 SIZE = 64
+TINY = 32
 CASES = {
-    "lite0-gated": ("efficientnet-lite0", "gated", (2, 4), "fp32"),
-    "lite0-gated-fp16": ("efficientnet-lite0", "gated", (2, 4), "fp16"),
+    "tiny-gated": ("tiny", "gated", (2, 4), "fp32"),
+    "lite0-gated": ("efficientnet-lite0", "gated", (4,), "fp32"),
+    "lite0-gated-fp16": ("efficientnet-lite0", "gated", (4,), "fp16"),
     "resnet18-max": ("resnet18", "max", (3,), "fp32"),
 }
 
 
-def random_model(backbone_name, merge, pool_sizes):
-    """Networks whose normalisation has seen random images, so that signals keep their size."""
+@dataclass(frozen=True)
+class MadeBundle:
+    """A bundle and the networks that it was made of."""
+
+    bundle: Bundle
+    model: TrainedModel
+
+
+def named_backbone(name):
+    """Of EfficientNet the weights are installed; others get random ones, and statistics of noise."""
+    if name == "tiny":
+        return tiny_backbone()
     torch.manual_seed(0)
-    pretrained = backbone_name.startswith("efficientnet")  # whose weights are installed
-    backbone = load_backbone(backbone_name, pretrained=pretrained, input_size=SIZE)
-    backbone.train().requires_grad_(False)
-    images = torch.randint(0, 256, (16, 3, SIZE, SIZE)).float()
-    for _ in range(3):
-        backbone(backbone.preprocessing(images))
-    gate = Gate(backbone.feature_shape[0]).train()
-    features = backbone.front(backbone.preprocessing(images))
-    gate(features)
+    if name.startswith("efficientnet"):
+        return load_backbone(name, input_size=SIZE)
+    backbone = load_backbone(name, pretrained=False, input_size=SIZE).train()
+    with torch.no_grad():
+        for _ in range(3):
+            backbone(torch.randn(16, 3, SIZE, SIZE))
+    return backbone.eval()
+
+
+def tiny_backbone():
+    """Two convolutions, a network that poolsieve does not know by name."""
+    torch.manual_seed(0)
+    stages = {
+        "first": nn.Sequential(nn.Conv2d(3, 6, 3, 4, bias=False), nn.BatchNorm2d(6), nn.ReLU()),
+        "second": nn.Sequential(nn.Conv2d(6, 8, 3, 2), nn.ReLU()),
+    }
+    preprocessing = Preprocessing()
+    return SplitBackbone(
+        "tiny", stages, nn.Linear(8, 5), cut="first", input_size=TINY, preprocessing=preprocessing
+    ).eval()
+
+
+def networks_on(backbone, merge, pool_sizes):
+    gate = Gate(backbone.feature_shape[0], width=16)
     shared = gate if merge == "gated" else None
     counting = {size: PooledNetwork(backbone, size, merge=merge, gate=shared) for size in pool_sizes}
     model = TrainedModel(backbone, IndividualNetwork(backbone), counting, gate, merge)
     with torch.no_grad():
         for part in (model.individual.final, *(network.final for network in counting.values())):
-            torch.nn.init.normal_(part.weight, std=0.2)  # logits of some size, so that differences show
-    for part in (backbone, *model.parts().values()):
+            nn.init.normal_(part.weight, std=0.3)  # logits of some size, so that differences show
+        nn.init.normal_(gate.location.weight, std=3.0)  # gates that are neither open nor shut
+    for part in model.parts().values():
         part.eval()
     return model
 
@@ -52,19 +94,44 @@ def random_calibration(pool_sizes):
     return Calibration(scaling, roc, scaling, roc, counting)
 
 
-def write_run(folder, backbone_name="efficientnet-lite0", merge="gated", pool_sizes=(2, 4)):
-    """The folder of a training run with random weights."""
-    model = random_model(backbone_name, merge, pool_sizes)
+def write_run(folder, backbone, merge="gated", pool_sizes=(2, 4)):
+    """The folder of a training run."""
     folder.mkdir(parents=True)
-    plan = make_plan(backbone=backbone_name, merge=merge, pool_sizes=pool_sizes)
-    save_model(folder, model, {"task": "discs", "squaring": "pad", "plan": plan.to_json()})
+    plan = make_plan(backbone=backbone.name, merge=merge, pool_sizes=pool_sizes)
+    settings = {"task": "discs", "squaring": "pad", "plan": plan.to_json()}
+    save_model(folder, networks_on(backbone, merge, pool_sizes), settings)
     random_calibration(pool_sizes).save(folder / "calibration.json")
     return folder
 
 
 def make_bundle(root, case):
-    backbone_name, merge, pool_sizes, precision = CASES[case]
-    run = root / f"run-{backbone_name}-{merge}"
-    if not run.exists():
-        write_run(run, backbone_name, merge, pool_sizes)
-    return export_run(run, root / case, precision=precision)
+    name, merge, pool_sizes, precision = CASES[case]
+    run = root / f"run-{case}"
+    write_run(run, named_backbone(name), merge, pool_sizes)
+    bundle = export_run(run, root / case, precision=precision, backbone=named_backbone(name))
+    return MadeBundle(bundle, load_model(run, named_backbone(name)))
+
+
+def copy_bundle(source, target):
+    """A copy whose files are links; `put` replaces one without touching the original."""
+    shutil.copytree(source, target, copy_function=os.link)
+    return target
+
+
+def put(file, content):
+    file.unlink(missing_ok=True)
+    file.write_bytes(content)
+
+
+def change_config(folder, **changes):
+    file = folder / "config.json"
+    put(file, json.dumps({**json.loads(file.read_text()), **changes}).encode())
+
+
+def sign(folder, *names):
+    """Enter the hashes of changed files, as someone would who made a wrong bundle on purpose."""
+    files = json.loads((folder / "config.json").read_text())["files"]
+    for name in names:
+        content = (folder / name).read_bytes()
+        files[name] = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+    change_config(folder, files=files)

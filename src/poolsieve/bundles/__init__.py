@@ -6,7 +6,14 @@ A bundle holds ONNX graphs, `config.json` with the hash of every file, `calibrat
 
 from poolsieve.bundles.config import BundleConfig, FileRecord, MultiplyAdds
 from poolsieve.bundles.export import export_run, save_bundle
-from poolsieve.bundles.loading import Bundle, find_bundle, list_bundles, load_bundle, verify_bundle
+from poolsieve.bundles.loading import (
+    Bundle,
+    find_bundle,
+    list_bundles,
+    load_bundle,
+    read_config,
+    verify_bundle,
+)
 
 __all__ = [
     "Bundle",
@@ -17,6 +24,7 @@ __all__ = [
     "find_bundle",
     "list_bundles",
     "load_bundle",
+    "read_config",
     "save_bundle",
     "verify_bundle",
 ]

@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +118,7 @@ def save_bundle(
     _require_exporter()
     from poolsieve.bundles.graphs import export_graphs, weight_file, with_stored_precision
 
-    target = Path(out_dir).absolute()
+    target = Path(out_dir).resolve()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ValueError(f"{target} exists already and is not an empty folder; give another one")
     model = with_stored_precision(model, precision)
@@ -139,7 +140,7 @@ def save_bundle(
         }
         values = {**config.to_json(), "files": {name: vars(record) for name, record in records.items()}}
         (draft / CONFIG_FILE).write_text(json.dumps(values, indent=2) + "\n")
-        load_bundle(draft)
+        bundle = load_bundle(draft)
         draft.chmod(0o755)  # mkdtemp makes it private
         if target.exists():
             target.rmdir()
@@ -147,7 +148,7 @@ def save_bundle(
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    return load_bundle(target)
+    return replace(bundle, path=target)
 
 
 def _require_exporter() -> None:

@@ -58,7 +58,7 @@ def load_bundle(path_or_name: str | os.PathLike[str]) -> Bundle:
         ValueError: There is no such bundle, or it is damaged or foreign; the message names the file.
     """
     folder = find_bundle(path_or_name)
-    config, digest = _read_config(folder)
+    config, digest = _config_and_hash(folder)
     for problem in _problems(folder, config):
         raise ValueError(problem)
     return Bundle(folder, config, Calibration.load(folder / CALIBRATION_FILE), digest)
@@ -72,7 +72,7 @@ def verify_bundle(path_or_name: str | os.PathLike[str]) -> list[str]:
     """
     folder = find_bundle(path_or_name)
     try:
-        config, _ = _read_config(folder)
+        config = read_config(folder)
     except ValueError as error:
         return [str(error)]
     return list(_problems(folder, config))
@@ -106,7 +106,12 @@ def _looks_like_bundle(folder: Path) -> bool:
     return (folder / CONFIG_FILE).is_file() and any(folder.glob("*.onnx"))
 
 
-def _read_config(folder: Path) -> tuple[BundleConfig, str]:
+def read_config(folder: Path) -> BundleConfig:
+    """What a bundle says of itself, without looking at its other files."""
+    return _config_and_hash(folder)[0]
+
+
+def _config_and_hash(folder: Path) -> tuple[BundleConfig, str]:
     file = folder / CONFIG_FILE
     if not file.is_file():
         raise ValueError(f"{folder} is no bundle: it has no {CONFIG_FILE}")

@@ -123,7 +123,7 @@ def _tensors(graph: memoryview, depth: int) -> Iterator[memoryview]:
 
 def _tensor(tensor: memoryview) -> tuple[str, int, bool]:
     """Name, size, and whether all numbers are finite."""
-    kind, name, parts = 0, "", []
+    kind, name, listed, parts = 0, "", False, []
     for field, value in _fields(tensor):
         if field == 2 and isinstance(value, int):
             kind = value
@@ -133,8 +133,10 @@ def _tensor(tensor: memoryview) -> tuple[str, int, bool]:
             raise ValueError("keeps weights in another file, which a bundle never does")
         elif field in (4, 9, 10):
             parts.append((field, value if isinstance(value, memoryview) else memoryview(b"")))
-        elif field in (5, 7, 11) and kind in (_FLOAT16, _BFLOAT16):
-            raise ValueError("keeps half-precision weights in an unusual way; export the bundle anew")
+        elif field == 5:
+            listed = True
+    if listed and kind in (_FLOAT16, _BFLOAT16):
+        raise ValueError("keeps half-precision weights in an unusual way; export the bundle anew")
     size, finite = 0, True
     for field, raw in parts:
         stored = {4: "<f4", 10: "<f8"}.get(field) or {

@@ -1,6 +1,16 @@
 """Engines that run a bundle's networks; all give the same outputs. Importing this imports none of them."""
 
 from poolsieve.engines.base import Engine, FrontFeatures, HeadOutput, NetworkOutput
+from poolsieve.engines.comparison import EngineComparison, compare_engines
 from poolsieve.engines.registry import list_engines, open_engine
 
-__all__ = ["Engine", "FrontFeatures", "HeadOutput", "NetworkOutput", "list_engines", "open_engine"]
+__all__ = [
+    "Engine",
+    "EngineComparison",
+    "FrontFeatures",
+    "HeadOutput",
+    "NetworkOutput",
+    "compare_engines",
+    "list_engines",
+    "open_engine",
+]

@@ -168,13 +168,21 @@ class Engine(ABC):
         logits, vectors = self._run(file, len(table), lambda rows: merge_block(features, gate, table[rows]))
         return NetworkOutput(logits, vectors)
 
+    def _opened(self, file: str) -> Run:
+        try:
+            return self._compile(file)
+        except (ValueError, OSError):
+            raise
+        except Exception as error:  # engines have errors of their own, some derived from nothing else
+            raise ValueError(f"{self.name} cannot read {self.bundle.path / file}: {error}") from error
+
     def _run(self, file: str, count: int, batch: Callable[[slice], np.ndarray]) -> list[np.ndarray]:
         """Outputs of a graph on `count` rows, of which `batch` gives those of a slice."""
         outputs = [output.empty(count) for output in self._specs[file].outputs]
         if count == 0:
             return outputs
         if file not in self._graphs:
-            self._graphs[file] = self._compile(file)
+            self._graphs[file] = self._opened(file)
         size = self.batch_size or self._default_batch(file)
         slices = (slice(begin, min(begin + size, count)) for begin in range(0, count, size))
         self._graphs[file](((rows, batch(rows)) for rows in slices), outputs)

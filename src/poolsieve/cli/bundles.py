@@ -1,0 +1,147 @@
+"""`poolsieve bundles`: list, show, verify and export bundles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from poolsieve.bundles import Bundle
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Bundles: trained networks in folders that can be checked, moved and run without torch.",
+)
+
+BundleArgument = Annotated[
+    str, typer.Argument(help="Folder of a bundle, or name of one that comes with poolsieve.")
+]
+
+
+@app.command("list")
+def list_command(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Also list the bundles directly in these folders.", show_default=False),
+    ] = None,
+) -> None:
+    """List the bundles that come with poolsieve, and those in other folders."""
+    from poolsieve.bundles import list_bundles, read_config
+
+    found = list_bundles(folders or [])
+    if not found:
+        typer.echo("no bundles; make one with: poolsieve bundles export RUN OUT")
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("bundle", "task", "backbone", "pools", "MB"):
+        table.add_column(column, justify="right" if column == "MB" else "left", overflow="fold")
+    broken = []
+    for path in found:
+        try:
+            config = read_config(path)
+        except ValueError as error:
+            broken.append(str(error))
+            continue
+        size = sum(record.bytes for record in config.files.values())
+        pools = ", ".join(map(str, config.pool_sizes))
+        table.add_row(_location(path), config.task, config.backbone, pools, f"{size / 1e6:.1f}")
+    if table.row_count:
+        Console(highlight=False).print(table)
+    if broken:
+        raise ValueError("; ".join(broken))
+
+
+@app.command()
+def show(bundle: BundleArgument) -> None:
+    """Check a bundle and say what it holds."""
+    from poolsieve.bundles import load_bundle
+
+    for name, value in _description(load_bundle(bundle)):
+        typer.echo(f"{name + ':':<15}{value}")
+
+
+@app.command()
+def verify(
+    bundles: Annotated[
+        list[str], typer.Argument(help="Folders of bundles, or names of those that come with poolsieve.")
+    ],
+    run: Annotated[
+        bool, typer.Option("--run", help="Also run it on every installed engine and compare the outputs.")
+    ] = False,
+) -> None:
+    """Check every file of bundles: hashes, shapes, versions, weights, calibration."""
+    from poolsieve.bundles import load_bundle, verify_bundle
+    from poolsieve.engines import compare_engines
+
+    problems = []
+    for bundle in bundles:
+        found = verify_bundle(bundle)
+        if not found and run:
+            comparison = compare_engines(load_bundle(bundle))
+            typer.echo(f"{bundle}: {comparison}")
+            found += [f"{bundle}: {line}" for line in comparison.problems()]
+        if not found:
+            typer.echo(f"{bundle}: whole")
+        problems += found
+    if problems:
+        raise ValueError("\n".join(problems))
+
+
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished training run.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="Folder of the bundle; must be new.", show_default=False)],
+    precision: Annotated[
+        Literal["fp32", "fp16"],
+        typer.Option(help="How weights are stored. fp16 halves the files; networks still compute in fp32."),
+    ] = "fp32",
+) -> None:
+    """Make a bundle of a training run (needs poolsieve[train])."""
+    from poolsieve.bundles import export_run
+
+    bundle = export_run(run, out, precision=precision)
+    for name, value in _description(bundle):
+        typer.echo(f"{name + ':':<15}{value}")
+
+
+def _location(path: Path) -> str:
+    from poolsieve.bundles.loading import SHIPPED
+
+    return path.name if path.parent == SHIPPED else str(path)
+
+
+def _description(bundle: Bundle) -> list[tuple[str, str]]:
+    config, calibration = bundle.config, bundle.calibration
+    cost = config.cost
+    size = sum(record.bytes for record in config.files.values())
+    lines = [
+        ("bundle", str(bundle.path)),
+        ("hash", bundle.hash),
+        ("task", f"{config.task} ({config.kind})"),
+        ("backbone", f"{config.backbone} at {config.input_size} px, cut after {config.cut}"),
+        ("features", f"{' × '.join(map(str, config.feature_shape))}, merged by {config.merge} maximum"),
+        ("pool sizes", ", ".join(map(str, config.pool_sizes))),
+        (
+            "cost",
+            f"{cost.whole / 1e6:.1f} million multiply-adds for one test, front {cost.front_share:.3f}, "
+            f"gate with head {cost.gate_share:.3f} of it",
+        ),
+        ("individual", f"AUC {calibration.individual_roc.auc:.4f} on validation data"),
+    ]
+    if calibration.head_roc is not None:
+        lines.append(("cheap head", f"AUC {calibration.head_roc.auc:.4f} on validation data"))
+    for pool_size, part in calibration.counting.items():
+        total = sum(map(sum, part.confusion))
+        exact = sum(row[k] for k, row in enumerate(part.confusion))
+        lines.append((f"pools of {pool_size}", f"{exact} of {total} validation pools counted exactly"))
+    made_by = ", ".join(f"{name} {version}" for name, version in config.versions.items())
+    lines += [
+        ("files", f"{len(config.files) + 1}, {size / 1e6:.1f} MB, weights {config.precision}"),
+        ("made by", made_by),
+    ]
+    return lines

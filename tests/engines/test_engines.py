@@ -1,0 +1,193 @@
+"""Every engine gives what the trained networks give, for any number of images and pools."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from poolsieve.engines import compare_engines, list_engines, open_engine
+
+IMAGES = 9
+CLOSE = 1e-3
+"""Largest difference of any output; logits here are of size 1 to 10."""
+
+
+def noise(size, images=IMAGES):
+    return np.random.default_rng(3).integers(0, 256, (images, size, size, 3), dtype=np.uint8)
+
+
+def pools_for(size):
+    """Full pools, a short one with its empty place in front, and a pool of one."""
+    rng = np.random.default_rng(4)
+    pools = np.array([rng.choice(IMAGES, size, replace=False) for _ in range(7)])
+    pools[2, 0] = -1
+    pools[4, 1:] = -1
+    return pools
+
+
+@torch.no_grad()
+def by_hand(model, images):
+    """What the networks of the training run say."""
+    backbone = model.backbone
+    features = backbone.front(backbone.preprocessing(torch.from_numpy(images).permute(0, 3, 1, 2).float()))
+    gate, head = model.gate(features)
+    outputs = {"features": features, "gate": gate, "head": head, "individual": model.individual(features)}
+    outputs["vectors"] = model.individual.embed(features)
+    for size, network in model.counting.items():
+        result = network(features, pools_for(size))
+        outputs[f"pools of {size}"], outputs[f"vectors of {size}"] = result.logits, result.features
+    return {name: value.numpy() for name, value in outputs.items()}
+
+
+def by_engine(engine, images):
+    features = engine.front(images).features
+    head, individual = engine.head(features), engine.individual(features)
+    outputs = {"features": features, "gate": head.gate, "head": head.logits}
+    outputs |= {"individual": individual.logits, "vectors": individual.vectors}
+    gate = head.gate if engine.bundle.config.merge == "gated" else None
+    for size in engine.bundle.config.pool_sizes:
+        result = engine.pooled(features, gate, pools_for(size), size)
+        outputs[f"pools of {size}"], outputs[f"vectors of {size}"] = result.logits, result.vectors
+    return outputs
+
+
+def largest_difference(found, expected):
+    assert found.keys() == expected.keys()
+    for name in expected:
+        assert found[name].shape == expected[name].shape, name
+        assert found[name].dtype == np.float32
+    return {name: float(np.abs(found[name] - expected[name]).max()) for name in expected}
+
+
+@pytest.mark.parametrize("name", ["openvino", "onnxruntime", "torch"])
+def test_every_engine_gives_what_the_networks_give(case, name, capsys):
+    if name == "torch" and case.bundle.config.backbone == "tiny":
+        pytest.skip("torch can rebuild only backbones that have a name")
+    images = noise(case.bundle.config.input_size)
+    expected = by_hand(case.model, images)
+    assert max(float(np.abs(expected[key]).max()) for key in expected if key.startswith("pools")) > 0.5
+    differences = largest_difference(by_engine(open_engine(case.bundle, name, threads=1), images), expected)
+    with capsys.disabled():
+        shown = ", ".join(f"{key} {value:.1e}" for key, value in differences.items())
+        print(f"\n{case.bundle.name} on {name}: largest difference {shown}")
+    for key, value in differences.items():
+        # Each weight is rounded by up to 0.05%, which the layers of this network amplify to about 1%.
+        rounding = 0.03 * float(np.abs(expected[key]).max())
+        assert value < (CLOSE if case.bundle.config.precision == "fp32" else rounding), key
+
+
+def test_engines_agree_with_each_other_on_rounded_weights(made, capsys):
+    bundle = made("lite0-gated-fp16").bundle
+    comparison = compare_engines(bundle)
+    with capsys.disabled():
+        print(f"\n{bundle.name}: {comparison}")
+    assert comparison.reference == list_engines()[0] == "openvino"
+    assert set(comparison.differences) == {"onnxruntime", "torch"}
+    assert max(comparison.differences.values()) < 1e-4
+    assert comparison.problems() == []
+
+
+@pytest.mark.parametrize("name", ["openvino", "onnxruntime"])
+def test_the_batch_size_changes_nothing(made, name):
+    bundle = made("tiny-gated").bundle
+    images = noise(bundle.config.input_size)
+    reference = by_engine(open_engine(bundle, name, threads=1, batch_size=64), images)
+    for batch_size in (1, 4):
+        found = by_engine(open_engine(bundle, name, threads=1, batch_size=batch_size), images)
+        assert max(largest_difference(found, reference).values()) < 1e-4
+
+
+@pytest.mark.parametrize("name", ["openvino", "onnxruntime", "torch"])
+def test_one_image_or_none_is_fine(made, name):
+    bundle = made("lite0-gated").bundle
+    engine = open_engine(bundle, name, threads=1)
+    images = noise(bundle.config.input_size)
+    everything = by_engine(engine, images)
+    for count in (1, 0):
+        features = engine.front(images[:count]).features
+        head, individual = engine.head(features), engine.individual(features)
+        pooled = engine.pooled(features, head.gate, np.zeros((count, 4), dtype=np.int64), 4)
+        assert features.shape == (count, *bundle.config.feature_shape)
+        assert (head.logits.shape, individual.logits.shape) == ((count,), (count, 2))
+        assert pooled.logits.shape == (count, 5)
+        assert pooled.vectors.shape == (count, bundle.config.feature_width)
+        np.testing.assert_allclose(individual.logits, everything["individual"][:count], atol=1e-4)
+
+
+def test_a_pool_of_one_image_is_that_image_however_it_is_written(made):
+    bundle = made("tiny-gated").bundle
+    engine = open_engine(bundle)
+    features = engine.front(noise(bundle.config.input_size)).features
+    gate = engine.head(features).gate
+    table = [[5, 5, 5, 5], [5, -1, -1, -1], [-1, -1, 5, -1], [5, -1, 5, 5]]
+    logits = engine.pooled(features, gate, table, 4).logits
+    np.testing.assert_allclose(logits, np.broadcast_to(logits[0], logits.shape), atol=1e-5)
+    alone = engine.pooled(features[5:6], gate[5:6], [[0]], 4).logits
+    np.testing.assert_allclose(alone[0], logits[0], atol=1e-5)
+
+
+def test_wrong_arguments_are_refused(made):
+    bundle, plain = made("tiny-gated").bundle, made("resnet18-max").bundle
+    engine = open_engine(bundle)
+    images = noise(bundle.config.input_size, 3)
+    features = engine.front(images).features
+    gate = engine.head(features).gate
+    for wrong in (images.astype(np.float32), images[:, :16], images[0], images[..., 0]):
+        with pytest.raises(ValueError, match="takes images uint8"):
+            engine.front(wrong)
+    with pytest.raises(ValueError, match="takes features float32"):
+        engine.individual(features[:, :5])
+    for pools, words in (
+        ([[0, 3]], "image 3, but there are features of 3"),
+        ([[0, -2]], "image -2"),
+        ([[-1, -1]], "pool 0 holds no image"),
+        ([[0, 1, 2, 0, 1]], "up to 4"),
+        ([0, 1], "integer table"),
+        ([[0.0, 1.0]], "integer table"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            engine.pooled(features, gate, pools, 4)
+    with pytest.raises(ValueError, match="pools of 2, 4, not of 3"):
+        engine.pooled(features, gate, [[0, 1]], 3)
+    with pytest.raises(ValueError, match="give the gate"):
+        engine.pooled(features, None, [[0, 1]], 4)
+    with pytest.raises(ValueError, match="gates of 2"):
+        engine.pooled(features, gate[:2], [[0, 1]], 4)
+    maps = np.zeros((2, *plain.config.feature_shape), np.float32)
+    with pytest.raises(ValueError, match="give no gate"):
+        open_engine(plain).pooled(maps, maps[:, :1], [[0, 1]], 3)
+
+
+def test_half_precision_is_close_or_refused(made):
+    bundle = made("resnet18-max").bundle
+    exact, low = (open_engine(bundle, "torch", threads=1, precision=p) for p in ("fp32", "low"))
+    features = exact.front(noise(bundle.config.input_size, 2)).features
+    logits = exact.individual(features).logits
+    assert 0 < np.abs(low.individual(features).logits - logits).max() < 0.05 * np.abs(logits).max()
+    try:
+        found = open_engine(bundle, "openvino", precision="low").individual(features).logits
+    except ValueError as error:
+        assert "not in half precision" in str(error)  # as on most processors
+    else:
+        assert 0 < np.abs(found - logits).max() < 0.05 * np.abs(logits).max()
+    with pytest.raises(ValueError, match="onnxruntime computes in fp32"):
+        open_engine(bundle, "onnxruntime", precision="low")
+
+
+def test_a_bundle_runs_without_torch(made):
+    """Moderating needs neither torch nor onnx, not even by accident."""
+    code = """
+import sys
+import numpy as np
+from poolsieve.bundles import load_bundle
+from poolsieve.engines import open_engine
+engine = open_engine(load_bundle(sys.argv[1]), threads=1)
+features = engine.front(np.zeros((1, 64, 64, 3), np.uint8)).features
+print(engine.name, engine.individual(features).logits.shape)
+print([name for name in ("torch", "onnx", "onnxscript", "sklearn") if name in sys.modules])
+"""
+    path = made("lite0-gated").bundle.path
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["openvino (1, 2)", "[]"], done.stderr
