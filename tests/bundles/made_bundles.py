@@ -28,8 +28,7 @@ TINY = 32
 CASES = {
     "tiny-gated": ("tiny", "gated", (2, 4), "fp32"),
     "lite0-gated": ("efficientnet-lite0", "gated", (4,), "fp32"),
-    "lite0-gated-fp16": ("efficientnet-lite0", "gated", (4,), "fp16"),
-    "resnet18-max": ("resnet18", "max", (3,), "fp32"),
+    "resnet18-max-fp16": ("resnet18", "max", (3,), "fp16"),
 }
 
 

@@ -142,14 +142,11 @@ def _export(module: nn.Module, spec: GraphSpec, precision: WeightPrecision) -> b
 
 
 def _declare(model: onnx.ModelProto, spec: GraphSpec) -> None:
-    """Write the shapes that are known here and that tracing cannot always work out; leave paths out."""
+    """Write the shapes that are known here and that tracing cannot always work out."""
     graph = model.graph
     del graph.input[:], graph.output[:], graph.value_info[:]
     graph.input.append(_declaration(spec.input))
     graph.output.extend(_declaration(output) for output in spec.outputs)
-    for node in graph.node:
-        node.ClearField("doc_string")
-        node.ClearField("metadata_props")
 
 
 def _declaration(tensor: TensorSpec) -> onnx.ValueInfoProto:

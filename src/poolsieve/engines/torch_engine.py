@@ -38,12 +38,13 @@ class TorchEngine(Engine):
     def _compile(self, file: str) -> Run:
         def compute(batch: np.ndarray) -> Sequence[np.ndarray]:
             low = self.precision == "low"
+            own = batch if batch.flags.writeable else batch.copy()  # torch has no read-only tensors
             with (
                 _threads(self.threads),
                 torch.inference_mode(),
                 torch.autocast("cpu", torch.bfloat16, enabled=low),
             ):
-                outputs = self._forward(file, torch.from_numpy(batch))
+                outputs = self._forward(file, torch.from_numpy(own))
             return [output.float().numpy() for output in outputs]
 
         return one_by_one(compute)
