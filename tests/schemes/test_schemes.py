@@ -1,8 +1,11 @@
+import time
+
 import numpy as np
 import pytest
 from planted import COST, PlantedEngine, planted_bundle, planted_pixels
 
 from poolsieve.decoders import list_decoders
+from poolsieve.engines import NetworkOutput
 from poolsieve.schemes import Chunk, CostMeter, Evidence, list_schemes, make_scheme
 
 F = COST.front / COST.whole
@@ -86,6 +89,20 @@ def test_oneshot_takes_any_decoder(decoder):
     assert decision.flags[truth].all()
     assert meter.retests == 0
     assert set(decision.decided_by) == {"pools"}
+
+
+def test_readings_that_fit_nothing_are_given_up_in_time():
+    """Two bad images in every pool: without a limit the exact search takes hours."""
+
+    class SeesTwo(PlantedEngine):
+        def pooled(self, features, gate, pools, pool_size):
+            return NetworkOutput(
+                np.tile(np.eye(pool_size + 1)[2], (len(pools), 1)), np.zeros((len(pools), 1))
+            )
+
+    begin = time.monotonic()
+    decide(make_scheme("oneshot", (8,)), np.zeros(100, dtype=bool), engine=SeesTwo())
+    assert time.monotonic() - begin < 20
 
 
 def test_adaptive_flags_nothing_on_the_word_of_pools_and_head_alone():

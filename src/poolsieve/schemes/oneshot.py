@@ -10,6 +10,13 @@ from poolsieve.designs import Pooling
 from poolsieve.schemes.base import BalancedScheme, Decision, register_scheme
 from poolsieve.schemes.runner import Chunk
 
+NODE_LIMIT = 5000
+"""Search nodes that an exact decoder may spend on a chunk, about half a second.
+
+Readings that fit nothing, such as those of a network that sees two bad images in every pool, would else be
+searched for hours; the best answer found by then is taken.
+"""
+
 
 @register_scheme("oneshot")
 @dataclass(frozen=True)
@@ -31,5 +38,8 @@ class OneShot(BalancedScheme):
     def _decide(self, chunk: Chunk, pooling: Pooling) -> Decision:
         readings = chunk.read_pools(pooling)
         with chunk.meter.time("decoding"):
-            decoding = make_decoder(self.decoder).decode(readings, pooling, self.prevalence)
+            decoder = make_decoder(self.decoder)
+            if "node_limit" in decoder.parameters:
+                decoder = decoder.replace(node_limit=NODE_LIMIT)
+            decoding = decoder.decode(readings, pooling, self.prevalence)
         return self._decision(chunk, pooling, readings, decoding.scores[0], decoding.flags[0])

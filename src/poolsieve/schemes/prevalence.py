@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binom
+from scipy.special import comb
 
 SHARES = np.concatenate([[0.0], np.geomspace(1e-5, 0.999, 300)])
 """Prevalences at which the likelihood is kept."""
@@ -77,5 +77,7 @@ class PrevalenceEstimator:
 @cache
 def _count_chances(size: int) -> NDArray[np.float64]:
     """P(k of `size` images are bad) at each of `SHARES`.  # (size + 1, shares)."""
-    result: NDArray[np.float64] = binom.pmf(np.arange(size + 1)[:, None], size, SHARES)
+    bad = np.arange(size + 1)[:, None]
+    # Written out, as importing scipy.stats takes longer than the first verdict may.
+    result: NDArray[np.float64] = comb(size, bad) * SHARES**bad * (1 - SHARES) ** (size - bad)
     return result
