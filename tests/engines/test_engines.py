@@ -103,6 +103,15 @@ def test_the_batch_size_changes_nothing(made, name):
         assert max(largest_difference(found, reference).values()) < 1e-4
 
 
+@pytest.mark.parametrize("name", ["openvino", "onnxruntime", "torch"])
+def test_the_same_images_give_the_same_bits(made, name):
+    """Else a run that was resumed could end with other records than one that was not."""
+    bundle = made("lite0-gated").bundle
+    images = noise(bundle.config.input_size)
+    first, second = (by_engine(open_engine(bundle, name), images) for _ in range(2))
+    assert set(largest_difference(first, second).values()) == {0.0}
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", ["openvino", "onnxruntime", "torch"])
 def test_arrays_may_be_read_only_or_views(made, name):

@@ -67,8 +67,8 @@ def model_card(
         "them.",
         "- A flag is a reason to look, not a proof; a clear image is not certified. Do not take action "
         "against a person on a verdict alone.",
-        "- Small pools and rare images: counts are calibrated on validation pools, and errors of pools that "
-        "share an image go together.",
+        "- Pools of a design share images, and their errors go together: do not reckon with figures of pools "
+        "as if they were independent.",
         "- Images that were changed to deceive the network are not covered by any figure here.",
         "",
     ]
@@ -97,7 +97,8 @@ def _result_lines(results: Mapping[str, Any]) -> list[str]:
     bad, good = int(results["images"]["flagged"]), int(results["images"]["ordinary"])
     individual = results["individual"]
     lines = [
-        "On test data, with 95% intervals.",
+        "On test data, with 95% intervals. Those of pools take pools as independent, though many share "
+        "images of the test data.",
         "",
         "| | value | interval |",
         "|---|---|---|",

@@ -17,6 +17,10 @@ from poolsieve.bundles.graph_specs import TensorSpec
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FLOAT, _UINT8, _FLOAT16, _DOUBLE, _BFLOAT16 = 1, 2, 10, 11, 16
 _TYPE_NAMES = {_FLOAT: "float32", _UINT8: "uint8", _FLOAT16: "float16", _DOUBLE: "float64"}
+_RAW = {_FLOAT: "<f4", _DOUBLE: "<f8", _FLOAT16: "<f2", _BFLOAT16: "<u2"}
+"""How the numbers of a type lie in `raw_data`; numpy has no bfloat16."""
+_LISTED = {4: "<f4", 10: "<f8"}
+"""How they lie in `float_data` and `double_data`."""
 _DEEPEST = 16
 """Graphs inside graphs beyond this are refused rather than followed."""
 
@@ -45,17 +49,16 @@ def read_onnx(data: bytes) -> OnnxContent:
         ValueError: The bytes are not an ONNX model, or its weights lie in another file.
     """
     graphs = [value for field, value in _fields(memoryview(data)) if field == 7]
-    if len(graphs) != 1 or not isinstance(graphs[0], memoryview):
+    if len(graphs) != 1:
         raise ValueError("not an ONNX model")
-    inputs, outputs, tensors = [], [], []
-    for field, value in _fields(graphs[0]):
-        if field == 11:
-            inputs.append(_value_info(_message(value)))
-        elif field == 12:
-            outputs.append(_value_info(_message(value)))
-    tensors = [_tensor(part) for part in _tensors(graphs[0], 0)]
-    broken = next((name for name, _, finite in tensors if not finite), None)
-    return OnnxContent(tuple(inputs), tuple(outputs), sum(size for _, size, _ in tensors), broken)
+    graph = _message(graphs[0])
+    tensors = [_tensor(part) for part in _tensors(graph, 0)]
+    return OnnxContent(
+        inputs=tuple(_value_info(_message(value)) for field, value in _fields(graph) if field == 11),
+        outputs=tuple(_value_info(_message(value)) for field, value in _fields(graph) if field == 12),
+        weights=sum(size for _, size, _ in tensors),
+        not_finite=next((name for name, _, finite in tensors if not finite), None),
+    )
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
@@ -139,12 +142,7 @@ def _tensor(tensor: memoryview) -> tuple[str, int, bool]:
         raise ValueError("keeps half-precision weights in an unusual way; export the bundle anew")
     size, finite = 0, True
     for field, raw in parts:
-        stored = {4: "<f4", 10: "<f8"}.get(field) or {
-            _FLOAT: "<f4",
-            _DOUBLE: "<f8",
-            _FLOAT16: "<f2",
-            _BFLOAT16: "<u2",
-        }.get(kind)
+        stored = _LISTED.get(field) or _RAW.get(kind)
         if stored is None:
             continue  # whole numbers
         if len(raw) % np.dtype(stored).itemsize:
