@@ -32,7 +32,7 @@ class OpenVinoEngine(Engine):
     ) -> None:
         super().__init__(bundle, threads=threads, precision=precision, batch_size=batch_size)
         self._core = ov.Core()
-        # Several small batches side by side, one to a core, are up to twice as fast as all cores on one:
+        # Several small batches side by side, one to a core, are about twice as fast as all cores on one:
         # threads need not wait for each other, and what lies between layers stays in the core's cache.
         self._settings: dict[str, Any] = {
             "PERFORMANCE_HINT": "THROUGHPUT",
