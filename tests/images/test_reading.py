@@ -179,6 +179,14 @@ def test_large_jpegs_are_decoded_smaller_with_a_margin():
     assert decode_image(data, at_least=601).size == (1600, 1200)
 
 
+def test_very_large_images_of_other_formats_are_reduced_with_a_margin():
+    data = encoded(Image.new("RGBA", (4000, 3000), (0, 0, 0, 128)), format="png", compress_level=1)
+    reduced = decode_image(data, at_least=100)
+    assert reduced.size == (4000 // 15 + 1, 200)
+    assert np.allclose(np.asarray(reduced).astype(int), 127, atol=1)
+    assert decode_image(data).size == (4000, 3000)
+
+
 @pytest.mark.parametrize("ending", ["jpeg", "png", "gif", "webp", "bmp"])
 def test_truncated_images_are_unreadable_and_named(tmp_path, ending):
     rng = np.random.default_rng(0)

@@ -12,6 +12,8 @@ import stat
 import struct
 import warnings
 import zlib
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +29,10 @@ BACKGROUND = (255, 255, 255)
 """What transparent pixels are laid on: white, as most pages are."""
 DRAFT_MARGIN = 2
 """A large JPEG is decoded at a reduced size of at least this many times the size asked for."""
+LARGE_PIXELS = 8_000_000
+"""Images above this are decoded one at a time, so that several threads do not fill the memory together, and
+are reduced at once to what is needed of them."""
+_ROWS = 256
 
 _DECODER_ERRORS = (
     *(OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, MemoryError),
@@ -36,6 +42,18 @@ _DECODER_ERRORS = (
 
 # Our own limit takes the place of Pillow's warning, which would go to the terminal once for a whole run.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+
+
+def _start_large_reader() -> None:
+    # One thread and not a lock for many: the C library keeps freed memory for each thread.
+    global _large_reader
+    _large_reader = ThreadPoolExecutor(1, thread_name_prefix="large-images")
+
+
+_large_reader: ThreadPoolExecutor
+_start_large_reader()
+if hasattr(os, "register_at_fork"):  # a forked process has no threads but its own
+    os.register_at_fork(after_in_child=_start_large_reader)
 
 
 class UnreadableImage(ValueError):  # noqa: N818 - named for what it is about
@@ -112,7 +130,7 @@ def decode_image(
         max_pixels: Refuse images that claim more pixels.
         at_least: The size that the image will be brought to. A JPEG whose sides are several times larger is
             decoded at a half, a quarter or an eighth of its size, no less than `DRAFT_MARGIN · at_least`;
-            that saves most of the time of decoding.
+            that saves most of the time of decoding. Other very large images are reduced as far.
 
     Raises:
         UnreadableImage: If the bytes are no image, or a damaged, truncated or oversized one.
@@ -128,8 +146,9 @@ def decode_image(
                 )
             if at_least is not None:
                 image.draft("RGB", (DRAFT_MARGIN * at_least, DRAFT_MARGIN * at_least))
-            image.load()
-            return _as_rgb(_upright(image))
+            if image.width * image.height <= LARGE_PIXELS:
+                return _decoded(image)
+            return _large_reader.submit(_decoded_and_reduced, image, at_least).result()
     except UnreadableImage:
         raise
     except Image.UnidentifiedImageError:
@@ -142,28 +161,44 @@ def decode_image(
         raise UnreadableImage(path, f"damaged or truncated ({error})") from None
 
 
-def _upright(image: Image.Image) -> Image.Image:
-    try:
-        return ImageOps.exif_transpose(image)
-    except _DECODER_ERRORS:  # damaged EXIF on a sound image: shown as it lies, as viewers do
-        return image
+def _decoded(image: Image.Image) -> Image.Image:
+    image.load()
+    _turn_upright(image)
+    return _as_rgb(image)
+
+
+def _decoded_and_reduced(image: Image.Image, at_least: int | None) -> Image.Image:
+    """A large image, brought near the size asked for by a whole factor."""
+    decoded = _decoded(image)
+    factor = 1 if at_least is None else min(decoded.size) // (DRAFT_MARGIN * at_least)
+    return decoded.reduce(factor) if factor > 1 else decoded
+
+
+def _turn_upright(image: Image.Image) -> None:
+    # Damaged EXIF on a sound image: it is shown as it lies, as viewers do.
+    with suppress(*_DECODER_ERRORS):
+        ImageOps.exif_transpose(image, in_place=True)
 
 
 def _as_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):
         return _from_wide_grey(image)
     if image.has_transparency_data:
-        layered = image.convert("RGBA")
-        canvas = Image.new("RGBA", layered.size, (*BACKGROUND, 255))
-        return Image.alpha_composite(canvas, layered).convert("RGB")
+        layered = image if image.mode == "RGBA" else image.convert("RGBA")
+        canvas = Image.new("RGB", layered.size, BACKGROUND)
+        canvas.paste(layered, mask=layered.getchannel("A"))
+        return canvas
     return image.convert("RGB")
 
 
 def _from_wide_grey(image: Image.Image) -> Image.Image:
     """16-bit grey, which Pillow's own conversion would clip at 255."""
-    values = np.asarray(image).astype(np.int64)
-    grey = np.clip(np.round(values / 257), 0, 255).astype(np.uint8)
     transparent = image.info.get("transparency")
-    if isinstance(transparent, int):
-        grey = np.where(values == transparent, np.uint8(BACKGROUND[0]), grey)
+    grey = np.empty((image.height, image.width), dtype=np.uint8)
+    for top in range(0, image.height, _ROWS):  # in strips, as wide numbers take room
+        values = np.asarray(image.crop((0, top, image.width, min(top + _ROWS, image.height))))
+        strip = np.clip(np.round(values / 257), 0, 255).astype(np.uint8)
+        if isinstance(transparent, int):
+            strip = np.where(values == transparent, np.uint8(BACKGROUND[0]), strip)
+        grey[top : top + _ROWS] = strip
     return Image.fromarray(grey).convert("RGB")
