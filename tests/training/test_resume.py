@@ -32,7 +32,8 @@ train(data, out, plan, cache_dir=out / "cache", backbone=small_backbone())
 @pytest.fixture
 def start(task):
     def call(out, optimizer):
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+        path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
         return subprocess.Popen(
             [sys.executable, "-c", SCRIPT, task, out, optimizer],
             env=environment,
