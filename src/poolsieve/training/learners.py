@@ -40,7 +40,8 @@ class Batch:
 class IndividualLearner:
     """Trains the individual network, and the gate's image logit beside it, on balanced epochs.
 
-    The gate so learns what the bad images look like before pools ask it where.
+    The gate so learns what the bad images look like before pools ask it where. With `learn_gate` false it
+    stays as it is, which it must where counting networks have learnt with it already.
     """
 
     def __init__(
@@ -50,9 +51,13 @@ class IndividualLearner:
         train: CachedInputs,
         validation: CachedInputs,
         plan: TrainingPlan,
+        *,
+        learn_gate: bool = True,
     ) -> None:
         self.name = "individual"
         self.module: nn.Module = nn.ModuleDict({"individual": individual, "gate": gate})
+        self._learn_gate = learn_gate
+        gate.requires_grad_(learn_gate)
         self.epochs = plan.individual_epochs
         self._train, self._validation, self._plan = train, validation, plan
 
@@ -84,10 +89,10 @@ class IndividualLearner:
         vectors = functional.dropout(individual.embed(features), optimization.dropout)
         logits = individual.final(vectors)
         loss = functional.cross_entropy(logits, labels, label_smoothing=optimization.label_smoothing)
-        head = functional.binary_cross_entropy_with_logits(gate(features)[1], labels.float())
-        return Step(
-            loss + self._plan.head_weight * head, int((logits.argmax(1) == labels).sum()), len(labels)
-        )
+        if self._learn_gate:
+            head = functional.binary_cross_entropy_with_logits(gate(features)[1], labels.float())
+            loss = loss + self._plan.head_weight * head
+        return Step(loss, int((logits.argmax(1) == labels).sum()), len(labels))
 
     def judge(self, module: nn.Module) -> dict[str, float]:
         """AUC of network and head on validation images; the network's AUC selects."""

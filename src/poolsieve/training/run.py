@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,21 +15,22 @@ from numpy.typing import NDArray
 from poolsieve.files import write_atomically
 from poolsieve.images.datasets import SPLITS, ImageDataset, load_dataset
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, SplitBackbone, load_backbone
-from poolsieve.progress import Reporter
+from poolsieve.progress import Reporter, Task
 from poolsieve.training.calibration import Calibration, draw_confusion, draw_roc
+from poolsieve.training.claims import RunFolder, describe_run
 from poolsieve.training.features import ViewPlan, build_cache, front_extractor, hash_weights
+from poolsieve.training.folders import DISK_FULL, check_folder
 from poolsieve.training.front import FrontLearner
 from poolsieve.training.history import write_history
 from poolsieve.training.inputs import CachedInputs, ImageInputs, Inputs
 from poolsieve.training.learners import CountingLearner, IndividualLearner
 from poolsieve.training.models import TrainedModel, save_model
 from poolsieve.training.phases import run_phase
-from poolsieve.training.plan import TrainingPlan, differing_settings
+from poolsieve.training.plan import TrainingPlan
 from poolsieve.training.results import measure, table_lines
 from poolsieve.training.sampling import require_enough
 from poolsieve.training.validation import calibrate
 
-PLAN_FILE = "plan.json"
 ROTATION = 30.0
 """Degrees by which validation and test images are turned at most if the plan says so."""
 
@@ -62,14 +64,37 @@ def train(
         OSError: If a file is missing or the disk is full.
     """
     reporter = reporter or Reporter()
-    if backbone is None:
-        backbone = load_backbone(plan.backbone, cut=plan.cut, weights=plan.weights)
-    backbone.eval().requires_grad_(False)
-    plan = replace(plan, backbone=backbone.name, cut=backbone.cut)
-    dataset = _load_data(data, strict, reporter)
-    _check_data(dataset, plan)
-    _claim_folder(out, plan, dataset)
+    check_folder(cache_dir, "--cache-dir")
+    try:
+        with RunFolder(out) as folder:
+            if backbone is None:
+                backbone = load_backbone(plan.backbone, cut=plan.cut, weights=plan.weights)
+            backbone.eval().requires_grad_(False)
+            plan = replace(plan, backbone=backbone.name, cut=backbone.cut)
+            backbone.segment(plan.tune_from, backbone.cut)  # raises if there is nothing to tune
+            dataset = _load_data(data, strict, reporter)
+            _check_data(dataset, plan)
+            folder.claim(describe_run(plan, dataset, backbone))
+            return _train_all(backbone, dataset, plan, out, cache_dir, data.stem, reporter)
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        raise OSError(
+            f"the disk is full ({error}): the run in {out} could not be saved. Make room there and run the "
+            "same command again; it goes on after the last epoch that was saved"
+        ) from error
 
+
+def _train_all(
+    backbone: SplitBackbone,
+    dataset: ImageDataset,
+    plan: TrainingPlan,
+    out: Path,
+    cache_dir: Path,
+    task: str,
+    reporter: Reporter,
+) -> dict[str, Any]:
+    """Train, calibrate and measure in a folder that is ours."""
     history: dict[str, list[dict[str, float]]] = {}
     torch.manual_seed(plan.seed)
     model = _new_model(backbone, plan)
@@ -83,12 +108,12 @@ def train(
     validation, test = cached("val"), cached("test")
     if plan.individual_epochs or plan.epochs:
         history |= _train_backs(model, cached("train"), validation, plan, out, reporter)
-    settings = {"task": data.stem, "squaring": plan.squaring, "plan": plan.to_json()}
+    settings = {"task": task, "squaring": plan.squaring, "plan": plan.to_json()}
     save_model(out, model, settings)
     write_history(out, history)
     reporter.line("calibrating on validation data, measuring on test data")
     _write_calibration(out, calibrate(model, validation, plan))
-    results = measure(model, test, plan)
+    results = {**measure(model, test, plan), "unreadable_images": len(dataset.unreadable)}
     write_atomically(out / "results.json", (json.dumps(results, indent=2) + "\n").encode())
     for line in table_lines(results):
         reporter.line(line)
@@ -172,8 +197,9 @@ def _train_front(
         return CachedInputs(array, dataset.labels[dataset.of_split(split)])
 
     stem = backbone.segment(plan.tune_from, backbone.cut)
-    learner = FrontLearner(stem, model, inputs("train"), inputs("val"), plan)
-    state = run_phase(learner, plan.optimization, plan.seed, out / "phases" / learner.name, reporter)
+    phase = out / "phases" / "front"
+    learner = FrontLearner(stem, model, inputs("train"), inputs("val"), plan, phase)
+    state = run_phase(learner, plan.optimization, plan.seed, phase, reporter)
     backbone.eval().requires_grad_(False)
     return state.history
 
@@ -194,7 +220,15 @@ def _train_backs(
     history = {}
     phases = out / "phases"
     if plan.individual_epochs:
-        individual = IndividualLearner(model.individual, model.gate, train_inputs, validation, plan)
+        individual = IndividualLearner(
+            model.individual,
+            model.gate,
+            train_inputs,
+            validation,
+            plan,
+            # Counting networks that learn no more after the front's phase need their gate as it is.
+            learn_gate=plan.epochs > 0 or plan.merge == "max",
+        )
         state = run_phase(individual, plan.optimization, plan.seed, phases / individual.name, reporter)
         history[individual.name] = state.history
     if not plan.epochs:
@@ -212,15 +246,17 @@ def _train_backs(
 
 
 def _load_data(data: Path, strict: bool, reporter: Reporter) -> ImageDataset:
-    begun = False
+    with ExitStack() as shown:
+        task: Task | None = None
 
-    def report(done: int, total: int) -> None:
-        nonlocal begun
-        if not begun:
-            reporter.line(f"checking {total} images")
-            begun = True
+        def report(done: int, total: int) -> None:
+            nonlocal task
+            if task is None:
+                reporter.line(f"checking {total} images")
+                task = shown.enter_context(reporter.task("checking images", total))
+            task.advance(1, f"{task.rate:.0f} images/s")
 
-    dataset = load_dataset(data, strict=strict, on_progress=report)
+        dataset = load_dataset(data, strict=strict, on_progress=report)
     reporter.line(dataset.describe())
     for message in dataset.messages():
         reporter.line(f"warning: {message}")
@@ -232,23 +268,7 @@ def _check_data(dataset: ImageDataset, plan: TrainingPlan) -> None:
         labels = dataset.labels[dataset.of_split(split)]
         bad = int(labels.sum())
         for size in plan.pool_sizes:
-            require_enough(bad, len(labels) - bad, plan.shares_of(size), f"split {split!r}")
-
-
-def _claim_folder(out: Path, plan: TrainingPlan, dataset: ImageDataset) -> None:
-    """Write the plan into a new run's folder, or make sure that an older run there had the same."""
-    data = {split: dataset.content_hash(split) for split in SPLITS}
-    file = out / PLAN_FILE
-    if file.is_file():
-        old = json.loads(file.read_text())
-        lines = differing_settings(old["plan"], plan.to_json())
-        lines += [f"data of split {split}: changed" for split in SPLITS if old["data"][split] != data[split]]
-        if lines:
-            raise ValueError(
-                f"{out} holds a run with other settings ({'; '.join(lines)}). "
-                "Give the old settings to go on with it, or another --out"
-            )
-        return
-    if out.exists() and any(out.iterdir()):
-        raise ValueError(f"{out} is not empty and holds no training run; give another --out")
-    write_atomically(file, (json.dumps({"plan": plan.to_json(), "data": data}, indent=2) + "\n").encode())
+            try:
+                require_enough(bad, len(labels) - bad, plan.shares_of(size), f"split {split!r}")
+            except ValueError as error:
+                raise ValueError(f"{error}{dataset.split_advice()}") from None
