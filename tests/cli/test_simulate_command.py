@@ -89,7 +89,7 @@ def test_any_matrix_can_be_compared(tmp_path):
 
 def test_chunks_that_a_decoder_did_not_finish_are_reported():
     done = poolsieve("simulate", "--chunks", 20, "--tuning-chunks", 0, "-p", 0.2, "-d", "mip:node_limit=1")
-    assert "did not finish" in " ".join(done.stdout.split())
+    assert "not all chunks were decoded to the end" in " ".join(done.stdout.split())
 
 
 def test_an_unwritable_output_is_an_error_and_not_a_crash(tmp_path):

@@ -112,6 +112,8 @@ def simulate(
             task.advance(note=f"p = {row.prevalence:g}, {row.method}")
     console = Console()
     console.print(_table(rows, correlation, console.width))
+    for line in _notes(rows):
+        console.print(line, highlight=False)
     if out is not None:
         console.print(f"rows: {write_table([row.as_record() for row in rows], out)}", soft_wrap=True)
     if figure is not None:
@@ -177,10 +179,9 @@ def _table(rows: list[SimulationRow], correlation: float, width: int) -> Table:
     columns["sensitivity"] = lambda row: _share(row.detection.sensitivity)
     columns["specificity"] = lambda row: _share(row.detection.specificity)
     columns["tests"] = lambda row: f"{row.tests_per_image:.3f}"
-    columns["chunks/s"] = lambda row: _speed(row.chunks_per_second)
-    unfinished = max(rows, key=lambda row: 1 - row.solved)
+    columns["speed"] = lambda row: _speed(row.chunks_per_second)
     if width >= 120:
-        if unfinished.solved < 1:
+        if any(row.solved < 1 for row in rows):
             columns["unfinished"] = lambda row: f"{1 - row.solved:.1%}" if row.solved < 1 else ""
         columns["parameters"] = lambda row: row.parameters_text
     words = {"p", "noise", "design", "method", "parameters"}
@@ -192,13 +193,19 @@ def _table(rows: list[SimulationRow], correlation: float, width: int) -> Table:
         table.add_row(
             *(cell(row) for cell in columns.values()), end_section=following.prevalence != row.prevalence
         )
-    table.caption = "tests: pools and individual tests for each image"
-    if unfinished.solved < 1:
-        table.caption += (
-            f"; chunks whose decoder did not finish: up to {1 - unfinished.solved:.1%} "
-            f"({unfinished.method}, p = {unfinished.prevalence:g})"
-        )
     return table
+
+
+def _notes(rows: list[SimulationRow]) -> list[str]:
+    """What the table's columns mean, and what must not be overlooked."""
+    notes = ["tests: pools and individual tests for each image; speed: chunks decided in a second"]
+    worst = min(rows, key=lambda row: row.solved)
+    if worst.solved < 1:
+        notes.append(
+            f"not all chunks were decoded to the end: up to {1 - worst.solved:.1%} were not "
+            f"({worst.method} at p = {worst.prevalence:g})"
+        )
+    return notes
 
 
 def _speed(chunks_per_second: float) -> str:
