@@ -166,9 +166,11 @@ class CountingLearner:
         return pool_figures(logits, self._pools, self._size, self._plan.prevalence)
 
 
-def validation_pools(labels: NDArray[np.int64], pool_size: int, plan: TrainingPlan) -> PoolBatch:
-    """The fixed pools of validation images by which epochs are compared."""
-    rng = epoch_generator(plan.seed, f"validation pools {pool_size}", 0)
+def validation_pools(
+    labels: NDArray[np.int64], pool_size: int, plan: TrainingPlan, purpose: str = "validation"
+) -> PoolBatch:
+    """Fixed pools of validation images; by those of the purpose "validation" epochs are compared."""
+    rng = epoch_generator(plan.seed, f"{purpose} pools {pool_size}", 0)
     return draw_pools(labels, split_by_shares(plan.validation_pools, plan.shares_of(pool_size)), rng)
 
 
@@ -188,7 +190,7 @@ def pool_figures(
     """Weighted, exact and within-one accuracy, and the AUC of pools with 0 against 1 bad image."""
     predicted = logits.argmax(axis=1)
     figures = {
-        "score": weighted_accuracy(pools.counts, predicted, pool_size, [prevalence]),
+        "score": weighted_accuracy(pools.counts, predicted, pool_size, prevalence),
         "exact": float(np.mean(predicted == pools.counts)),
         "within_one": float(np.mean(np.abs(predicted - pools.counts) <= 1)),
     }

@@ -17,6 +17,7 @@ from poolsieve.images.datasets import SPLITS, ImageDataset, load_dataset
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, SplitBackbone, load_backbone
 from poolsieve.progress import Reporter, Task
 from poolsieve.training.calibration import Calibration, draw_confusion, draw_roc
+from poolsieve.training.checkpoints import PhaseState
 from poolsieve.training.claims import RunFolder, describe_run
 from poolsieve.training.features import ViewPlan, build_cache, front_extractor, hash_weights
 from poolsieve.training.folders import DISK_FULL, check_folder
@@ -25,7 +26,7 @@ from poolsieve.training.history import write_history
 from poolsieve.training.inputs import CachedInputs, ImageInputs, Inputs
 from poolsieve.training.learners import CountingLearner, IndividualLearner
 from poolsieve.training.models import TrainedModel, save_model
-from poolsieve.training.phases import run_phase
+from poolsieve.training.phases import Learner, run_phase
 from poolsieve.training.plan import TrainingPlan
 from poolsieve.training.results import measure, table_lines
 from poolsieve.training.sampling import require_enough
@@ -95,11 +96,11 @@ def _train_all(
     reporter: Reporter,
 ) -> dict[str, Any]:
     """Train, calibrate and measure in a folder that is ours."""
-    history: dict[str, list[dict[str, float]]] = {}
+    phases = _Phases(plan, out, reporter)
     torch.manual_seed(plan.seed)
     model = _new_model(backbone, plan)
     if plan.front != "frozen":
-        history["front"] = _train_front(model, dataset, plan, out, cache_dir, reporter)
+        _train_front(model, dataset, plan, phases, cache_dir, reporter)
 
     def cached(split: str) -> CachedInputs:
         array = cached_features(backbone, backbone.cut, dataset, split, plan, cache_dir, reporter)
@@ -107,17 +108,47 @@ def _train_all(
 
     validation, test = cached("val"), cached("test")
     if plan.individual_epochs or plan.epochs:
-        history |= _train_backs(model, cached("train"), validation, plan, out, reporter)
+        _train_backs(model, cached("train"), validation, plan, phases)
     settings = {"task": task, "squaring": plan.squaring, "plan": plan.to_json()}
     save_model(out, model, settings)
-    write_history(out, history)
     reporter.line("calibrating on validation data, measuring on test data")
-    _write_calibration(out, calibrate(model, validation, plan))
+    calibration = calibrate(model, validation, plan)
+    _write_calibration(out, calibration)
+    for size, part in calibration.counting.items():
+        if part.correlation is None:
+            reporter.line(
+                f"pools of {size}: too few validation images to see how errors of pools that share an image "
+                "go together; calibration.json has null there"
+            )
     results = {**measure(model, test, plan), "unreadable_images": len(dataset.unreadable)}
     write_atomically(out / "results.json", (json.dumps(results, indent=2) + "\n").encode())
     for line in table_lines(results):
         reporter.line(line)
     return results
+
+
+class _Phases:
+    """Runs the phases of one plan and keeps `history.csv` up to date, and `curves.png` after each phase."""
+
+    def __init__(self, plan: TrainingPlan, out: Path, reporter: Reporter) -> None:
+        self._plan, self._out, self._reporter = plan, out, reporter
+        self._history: dict[str, list[dict[str, float]]] = {}
+
+    def folder(self, name: str) -> Path:
+        return self._out / "phases" / name
+
+    def run(self, learner: Learner) -> None:
+        """Train a learner to the end."""
+
+        def record(state: PhaseState) -> None:
+            self._history[learner.name] = state.history
+            write_history(self._out, self._history, curves=False)
+
+        folder = self.folder(learner.name)
+        self._history[learner.name] = run_phase(
+            learner, self._plan.optimization, self._plan.seed, folder, self._reporter, record
+        ).history
+        write_history(self._out, self._history)
 
 
 def _write_calibration(out: Path, calibration: Calibration) -> None:
@@ -182,10 +213,10 @@ def _train_front(
     model: TrainedModel,
     dataset: ImageDataset,
     plan: TrainingPlan,
-    out: Path,
+    phases: _Phases,
     cache_dir: Path,
     reporter: Reporter,
-) -> list[dict[str, float]]:
+) -> None:
     """Train the front, or its blocks after `tune_from`, with all networks; leaves it frozen."""
     backbone = model.backbone
 
@@ -197,11 +228,8 @@ def _train_front(
         return CachedInputs(array, dataset.labels[dataset.of_split(split)])
 
     stem = backbone.segment(plan.tune_from, backbone.cut)
-    phase = out / "phases" / "front"
-    learner = FrontLearner(stem, model, inputs("train"), inputs("val"), plan, phase)
-    state = run_phase(learner, plan.optimization, plan.seed, phase, reporter)
+    phases.run(FrontLearner(stem, model, inputs("train"), inputs("val"), plan, phases.folder("front")))
     backbone.eval().requires_grad_(False)
-    return state.history
 
 
 def _train_backs(
@@ -209,16 +237,13 @@ def _train_backs(
     train_inputs: CachedInputs,
     validation: CachedInputs,
     plan: TrainingPlan,
-    out: Path,
-    reporter: Reporter,
-) -> dict[str, list[dict[str, float]]]:
+    phases: _Phases,
+) -> None:
     """Individual network first, then the counting networks, the largest pools first.
 
     With a frozen front a counting network starts from the individual network's back, which knows the bad
     images already. The gate is learnt with the largest pools; smaller ones use it as it then is.
     """
-    history = {}
-    phases = out / "phases"
     if plan.individual_epochs:
         individual = IndividualLearner(
             model.individual,
@@ -229,10 +254,9 @@ def _train_backs(
             # Counting networks that learn no more after the front's phase need their gate as it is.
             learn_gate=plan.epochs > 0 or plan.merge == "max",
         )
-        state = run_phase(individual, plan.optimization, plan.seed, phases / individual.name, reporter)
-        history[individual.name] = state.history
+        phases.run(individual)
     if not plan.epochs:
-        return history
+        return
     for size in sorted(plan.pool_sizes, reverse=True):
         network = model.counting[size]
         if plan.front == "frozen":
@@ -240,9 +264,7 @@ def _train_backs(
         learner = CountingLearner(
             network, train_inputs, validation, plan, learn_gate=size == max(plan.pool_sizes)
         )
-        state = run_phase(learner, plan.optimization, plan.seed, phases / learner.name, reporter)
-        history[learner.name] = state.history
-    return history
+        phases.run(learner)
 
 
 def _load_data(data: Path, strict: bool, reporter: Reporter) -> ImageDataset:
