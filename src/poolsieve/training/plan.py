@@ -193,8 +193,14 @@ def make_plan(recipe: str = "default", **changes: Any) -> TrainingPlan:
     learns for a few epochs first.
 
     "paper" trains the whole network on images drawn anew each epoch by SGD for 90 epochs, with the plain
-    maximum. The paper trains each network on its own; here all share one front, so that retests can use its
-    features, and the front learns from the sum of their losses.
+    maximum. It departs from the paper in what follows from one front that all networks share, so that
+    retests can use its features:
+
+    * The paper trains each network on its own; here the front learns from the sum of their losses.
+    * The individual network sees single images taken from the pools of a step, rotated like them and
+      balanced within the step, not epochs of its own that are only flipped.
+    * One epoch is selected for all networks, by the score on validation pools.
+    * The loss of the gate's cheap head, which the paper does not have, reaches the front.
 
     Args:
         recipe: "default" or "paper".
