@@ -88,6 +88,13 @@ def test_mistakes_are_explained_before_any_work(command, photos, tmp_path, argum
     assert not (tmp_path / "run").exists()
 
 
+def test_a_file_as_out_is_named_though_the_cache_would_lie_in_it(command, photos, tmp_path):
+    (tmp_path / "run").write_text("precious")
+    result = command(photos, "--out", tmp_path / "run")
+    assert isinstance(result.exception, ValueError)
+    assert "is a file; name a folder with --out" in str(result.exception)
+
+
 def test_missing_data_is_an_os_error(command, tmp_path):
     result = command(tmp_path / "none.csv", "--out", tmp_path / "run")
     assert isinstance(result.exception, FileNotFoundError)

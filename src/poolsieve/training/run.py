@@ -65,9 +65,9 @@ def train(
         OSError: If a file is missing or the disk is full.
     """
     reporter = reporter or Reporter()
-    check_folder(cache_dir, "--cache-dir")
     try:
         with RunFolder(out) as folder:
+            check_folder(cache_dir, "--cache-dir")
             if backbone is None:
                 backbone = load_backbone(plan.backbone, cut=plan.cut, weights=plan.weights)
             backbone.eval().requires_grad_(False)
