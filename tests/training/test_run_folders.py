@@ -1,6 +1,7 @@
 """Folders of runs and caches: who may write to them, and which run they hold."""
 
 import csv
+import io
 import json
 import os
 import subprocess
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 import torch
 from drawn_shapes import small_backbone
+from rich.console import Console
 
+from poolsieve import progress
 from poolsieve.images import load_dataset
 from poolsieve.training import TrainingPlan
 from poolsieve.training.claims import RunFolder
@@ -208,6 +211,18 @@ def test_a_full_disk_names_the_folder_and_what_to_do(task, tmp_path, quiet):
         assert not list(out.rglob("*.part"))
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_checking_images_shows_how_far_it_is(task, tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "PLAIN_INTERVAL", 0.0)
+    shown = io.StringIO()
+    reporter = progress.Reporter(Console(file=shown))
+    plan, out = replace(TINY, pool_sizes=(200,)), tmp_path / "out"  # refused once the images are counted
+    with pytest.raises(ValueError, match="pools of 200"):
+        train(task, out, plan, cache_dir=tmp_path / "cache", reporter=reporter, backbone=small_backbone())
+    assert "checking 192 images" in shown.getvalue()
+    assert "checking images: 96/192, " in shown.getvalue()
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("change", [{"pools_per_epoch": 1}, {"pool_sizes": (257,)}, {"batch_pools": 1}])
