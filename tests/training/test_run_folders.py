@@ -112,6 +112,7 @@ def test_two_runs_in_one_folder_are_refused(task, tmp_path, quiet):
 
 BUILD = """
 import sys, time
+from pathlib import Path
 import numpy as np
 from poolsieve.images import load_dataset
 from poolsieve.progress import Reporter
