@@ -6,11 +6,13 @@ machine slows all of them alike:
 * whole: the paper's way. Every image of every pool goes through the front again, and the whole network
   learns.
 * frozen: the same with a front that does not learn, but runs at every step.
-* cached, max: the front features are read from a memory-mapped file of half-precision numbers.
-* cached, gated: the same with the gate in front of the maximum.
+* cached, max: what `poolsieve train` does, through its own `CountingLearner`: front features are read from a
+  memory-mapped file of half-precision numbers, and AdamW moves the back.
+* cached, gated: the same with the gate in front of the maximum, which learns too.
 
-Images are made up unless a folder is given. Decoding and transforming images is left out, which favours
-the ways that need images at every step.
+`poolsieve train` reads the next features while a step is made; here they are read before it. Images are made
+up unless a folder is given. Decoding and transforming images is left out, which favours the ways that need
+images at every step.
 
     python benchmarks/training.py --rounds 5
 """
@@ -27,9 +29,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+from torch.nn.functional import cross_entropy
 
-from poolsieve.networks import PooledNetwork, PoolOutputs, SplitBackbone, load_backbone
+from poolsieve.networks import PooledNetwork, SplitBackbone, load_backbone
+from poolsieve.training import TrainingPlan
+from poolsieve.training.inputs import CachedInputs
+from poolsieve.training.learners import Batch, CountingLearner
+from poolsieve.training.phases import make_optimizer
+from poolsieve.training.plan import Merge
 
 DEMANDED = 5.0
 
@@ -131,22 +138,28 @@ def training_ways(
 
         return step
 
-    def from_cache(gated: bool) -> Step:
-        network = PooledNetwork(backbone, pool_size, merge="gated" if gated else "max")
+    def from_cache(merge: Merge) -> Step:
+        plan = TrainingPlan(pool_sizes=(pool_size,), merge=merge, validation_pools=9)
+        network = PooledNetwork(backbone, pool_size, merge=merge)
         in_channels_last(network.train())
-        optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9, weight_decay=1e-4)
+        inputs = CachedInputs(cache[:, None], bad.numpy().astype(np.int64))
+        learner = CountingLearner(network, inputs, inputs, plan)
+        optimizer = make_optimizer(network, learner.new_layers(), plan.optimization)
 
         def step(pools: NDArray[np.int64]) -> None:
-            features = torch.from_numpy(cache[pools.ravel()]).float().permute(0, 3, 1, 2)
-            learn(network, optimizer, features, pools, bad)
+            counts = inputs.labels[pools].sum(axis=1)
+            made = learner.loss(learner.load(Batch(pools, counts, epoch=0, number=0)))
+            optimizer.zero_grad()
+            made.loss.backward()
+            optimizer.step()
 
         return step
 
     return {
         "whole": through_front(learns=True),
         "frozen": through_front(learns=False),
-        "cached, max": from_cache(gated=False),
-        "cached, gated": from_cache(gated=True),
+        "cached, max": from_cache("max"),
+        "cached, gated": from_cache("gated"),
     }
 
 
@@ -158,10 +171,8 @@ def learn(
     bad: Tensor,
 ) -> None:
     flags = bad[torch.from_numpy(pools)]  # (pools, r)
-    outputs: PoolOutputs = network(features, np.arange(pools.size).reshape(pools.shape))
+    outputs = network(features, np.arange(pools.size).reshape(pools.shape))
     loss = cross_entropy(outputs.logits, flags.sum(dim=1))
-    if outputs.image_logits is not None:
-        loss = loss + 0.5 * binary_cross_entropy_with_logits(outputs.image_logits, flags.flatten().float())
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

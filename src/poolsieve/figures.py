@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from poolsieve.files import write_atomically
+from poolsieve.files import check_writable, write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +32,7 @@ def new_figure(**settings: Any) -> Figure:
 
 def check_figure_path(path: str | os.PathLike[str]) -> Path:
     """Raise at once, before long work, if a figure cannot be written there."""
-    target = Path(path)
+    target = check_writable(path)
     new_figure()
     if target.suffix not in ENDINGS:
         raise ValueError(f"{target}: figures end in {', '.join(ENDINGS)}")

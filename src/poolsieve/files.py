@@ -7,13 +7,28 @@ import tempfile
 from pathlib import Path
 
 
+def check_writable(path: str | os.PathLike[str]) -> Path:
+    """Raise at once, before long work, if no file can be written at `path`."""
+    target = Path(path)
+    if target.is_dir():
+        raise ValueError(f"{target} is a folder; give the name of a file")
+    parent = target.absolute().parent
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir():
+        raise ValueError(f"{target}: {parent} is a file, not a folder")
+    if not os.access(parent, os.W_OK):
+        raise ValueError(f"{target}: the folder {parent} cannot be written to")
+    return target
+
+
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> Path:
     """Write `data` to `path` through a temporary file beside it.
 
     A reader sees the old file or the new one, never a part; on any failure (a full disk, a missing right)
     the old file stays and the temporary one is removed. Missing folders are made.
     """
-    target = Path(path)
+    target = check_writable(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     try:

@@ -51,7 +51,15 @@ def test_designs_and_noise_from_files(tmp_path):
         (["--decoder", "classo:penalty=-1"], "penalty=-1"),
         (["--design", "missing.npz"], "neither three numbers"),
         (["--design", "block.txt"], "2×2 block"),
-        (["--design", "100,8,9"], "8"),
+        (["--design", "100,8,9"], "m·r = n·c fails"),
+        (["--design", "100,8,5000"], "c(r − 1) ≤ n − 1 fails"),
+        (["--design", "1000000000,8,4"], "cut the images into smaller chunks"),
+        (["--decoder", "mip:penalty=inf"], "penalty=inf"),
+        (["--decoder", "bp-hard:noise=3"], "CountNoise"),
+        (["--noise", "empty.csv"], "the file is empty"),
+        (["--out", "folder.csv"], "is a folder"),
+        (["--out", "block.txt/rows.csv"], "is a file, not a folder"),
+        (["--seed", "-1"], "--seed"),
         (["--noise", "0.3"], "between 0.5 and 1"),
         (["--noise", "ragged.csv"], "ragged.csv"),
         (["--noise", "missing.csv"], "not study"),
@@ -65,10 +73,23 @@ def test_designs_and_noise_from_files(tmp_path):
 def test_what_cannot_run_says_why_and_leaves_with_2(tmp_path, arguments, message):
     (tmp_path / "block.txt").write_text("1 1 0 0\n1 1 0 0\n0 0 1 1\n0 0 1 1\n")
     (tmp_path / "ragged.csv").write_text("1,0\n0\n")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "folder.csv").mkdir()
     done = poolsieve("simulate", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert message in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr
+
+
+def test_any_matrix_can_be_compared(tmp_path):
+    (tmp_path / "block.txt").write_text("1 1 0 0\n1 1 0 0\n0 0 1 1\n0 0 1 1\n")
+    done = poolsieve("simulate", *SMALL, "--design", "block.txt", "--any-matrix", "-d", "mip", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_chunks_that_a_decoder_did_not_finish_are_reported():
+    done = poolsieve("simulate", "--chunks", 20, "--tuning-chunks", 0, "-p", 0.2, "-d", "mip:node_limit=1")
+    assert "not all chunks were decoded to the end" in " ".join(done.stdout.split())
 
 
 def test_an_unwritable_output_is_an_error_and_not_a_crash(tmp_path):

@@ -1,4 +1,6 @@
 import json
+import os
+import shutil
 import subprocess
 import sys
 
@@ -70,6 +72,11 @@ def test_a_shipped_backbone_is_trained_from_the_command_line(command, photos, tm
         (["--tune-from", "block3", "--front", "whole"], "leave --front out"),
         (["--epochs", 0], "at least one epoch"),
         (["--learning-rate", 0], "learning_rate is 0"),
+        (["--pools-per-epoch", 1], "pools_per_epoch is 1; give 2 or more"),
+        (["--pool-size", 300], "from 2 to 256"),
+        (["--tune-from", "block99"], "no cut point 'block99'"),
+        (["--backbone", "resnet18"], "--weights FILE"),
+        (["--weights", "absent.pth"], "absent.pth: no such weight file.*--weights FILE"),
     ],
 )
 def test_mistakes_are_explained_before_any_work(command, photos, tmp_path, arguments, message):
@@ -79,6 +86,13 @@ def test_mistakes_are_explained_before_any_work(command, photos, tmp_path, argum
     with pytest.raises(ValueError, match=message):
         raise result.exception
     assert not (tmp_path / "run").exists()
+
+
+def test_a_file_as_out_is_named_though_the_cache_would_lie_in_it(command, photos, tmp_path):
+    (tmp_path / "run").write_text("precious")
+    result = command(photos, "--out", tmp_path / "run")
+    assert isinstance(result.exception, ValueError)
+    assert "is a file; name a folder with --out" in str(result.exception)
 
 
 def test_missing_data_is_an_os_error(command, tmp_path):
@@ -104,3 +118,42 @@ assert "pip install 'poolsieve[train]'" in str(failed.exception), failed.excepti
 """
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+EXIT_CODES = """
+import sys
+from poolsieve.cli.main import main
+
+table, whole, *arguments = sys.argv[1:]
+for data, more in ((table, ["--strict"]), (table, []), (whole, [])):
+    try:
+        main(["train", data, *arguments, *more])
+    except SystemExit as left:
+        print(left.code)
+"""
+
+
+def test_exit_status_tells_what_became_of_the_run(photos, tmp_path):
+    """2 with a bad image that is not allowed, 1 if it is left out, 0 without it."""
+    folder = tmp_path / "photos"
+    shutil.copytree(photos.parent, folder)
+    (folder / "broken.png").write_bytes(b"\x89PNG broken")
+    table = folder / "with-broken.csv"
+    table.write_text(photos.read_text() + "broken.png,0,train\n")
+    arguments = ["--out", tmp_path / "run", "--cut", "block12", "--pool-size", "2", "--views", "1"]
+    arguments += ["--individual-epochs", "1", "--epochs", "1", "--pools-per-epoch", "4", "--batch-pools", "2"]
+    arguments += ["--batch-images", "4", "--validation-pools", "4", "--test-pools", "4"]
+    result = subprocess.run(
+        [sys.executable, "-c", EXIT_CODES, table, folder / "photos.csv", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert result.stdout.split() == ["2", "1", "0"], result.stderr
+    assert "error: 1 unreadable image(s)" in result.stderr
+    assert "broken.png" in result.stderr
+    assert "too few validation images" in result.stderr
+    assert "Traceback" not in result.stderr
+    # The third run found the second's work done: an image that is left out is no part of the data.
+    assert result.stderr.count("individual: epoch 1/1") == 1

@@ -77,7 +77,7 @@ def test_without_noise_dd_and_comp_enclose_the_truth(bad_set):
 
 @settings(max_examples=200)
 @given(st.sets(st.integers(0, 23), max_size=8))
-def test_without_noise_scomp_explains_every_positive_pool_minimally(bad_set):
+def test_without_noise_scomp_explains_every_positive_pool_and_no_other(bad_set):
     bad = chunks_with([bad_set], 24)
     counts = DESIGN.counts(bad)
     flags = SCOMP().decode(counts, DESIGN).flags

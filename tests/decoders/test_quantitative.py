@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from poolsieve.decoders import GreedyCounts, QuantitativeThreshold
+from poolsieve.designs import disjoint_design, grid_design
 
 
 @pytest.mark.parametrize("decoder", [GreedyCounts(), QuantitativeThreshold()])
@@ -21,6 +22,22 @@ def test_the_threshold_score_is_centred_on_what_chance_gives(paper_design):
     scores = QuantitativeThreshold().decode(paper_design.counts(bad), paper_design).scores
     assert scores[~bad].mean() == pytest.approx(0, abs=0.02)
     assert scores[bad].mean() == pytest.approx(1, abs=0.02)
+
+
+def test_the_centre_is_right_for_small_designs_too():
+    design = grid_design(3, 3)
+    bad = np.random.default_rng(1).random((40_000, 9)) < 0.2
+    scores = QuantitativeThreshold().decode(design.counts(bad), design).scores
+    # Chunks with k bad images are centred with k itself, so that the mean is exact at every k.
+    for k in (1, 2, 3):
+        chosen = bad.sum(axis=1) == k
+        clear, flagged = scores[chosen][~bad[chosen]], scores[chosen][bad[chosen]]
+        assert clear.mean() == pytest.approx(0, abs=0.02) and flagged.mean() == pytest.approx(1, abs=0.02)
+
+
+def test_a_pool_of_everyone_says_nothing_of_anyone():
+    scores = QuantitativeThreshold().decode([[3]], disjoint_design(10, 10)).scores
+    assert not scores.any()
 
 
 def test_greedy_takes_what_its_pools_hold(paper_design):

@@ -110,7 +110,7 @@ def archive(**arrays):
         ({"format_version": 1, "images": 2, "pools": [0, 1]}, "not an integer table"),
         ({"format_version": 1, "images": 2, "pools": [[0.0, 1.0]]}, "not an integer table"),
         ({"format_version": 1, "images": 2, "pools": [[0, 2]]}, "pool 0 names image 2"),
-        ({"format_version": 1, "images": 10**15, "pools": [[0, 2]]}, "2147483647 images"),
+        ({"format_version": 1, "images": 10**15, "pools": [[0, 2]]}, "20000000 images"),
         ({"format_version": 1, "images": 2, "pools": np.array([[{}]], dtype=object)}, "allow_pickle"),
     ],
 )

@@ -104,7 +104,7 @@ def test_known_design_passes_the_checks():
         ([[0.5, 1.0]], 2, "pool 0 is not a list of image numbers"),
         ([], 3, "at least one pool"),
         ([[]], 3, "pool 0 holds 0 images and not 1"),
-        ([[0]], 0, "1 to 2147483647 images, not 0"),
+        ([[0]], 0, "1 to 20000000 images, not 0"),
     ],
 )
 def test_a_design_that_breaks_a_condition_is_refused_with_the_place(pools, images, message):

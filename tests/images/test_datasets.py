@@ -1,5 +1,6 @@
 import shutil
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -170,3 +171,41 @@ def test_content_hash_follows_content_not_place(tree, tmp_path):
     assert load_dataset(moved).content_hash("train") == before
     draw(moved / "train" / "clear" / "0.png", 99)
     assert load_dataset(moved).content_hash("train") != before
+
+
+def test_files_that_the_system_will_not_read_are_left_out_or_refused(tree, monkeypatch):
+    """Root may read everything, so the refusal is made up."""
+    locked = tree / "train" / "clear" / "locked.png"
+    draw(locked, 77)
+    read = Path.read_bytes
+
+    def refuse(path):
+        if path == locked:
+            raise PermissionError(13, "Permission denied", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    dataset = load_dataset(tree)
+    assert len(dataset) == 12
+    (message,) = dataset.messages()
+    assert message.startswith("1 unreadable image(s) left out")
+    assert "locked.png: cannot be read (Permission denied)" in message
+    with pytest.raises(ValueError, match=r"1 unreadable image.*locked\.png"):
+        load_dataset(tree, strict=True)
+
+
+def test_label_hash_follows_labels(tree):
+    before = load_dataset(tree)
+    (tree / "train" / "flagged").rename(tree / "train" / "x")
+    (tree / "train" / "clear").rename(tree / "train" / "flagged")
+    (tree / "train" / "x").rename(tree / "train" / "clear")
+    after = load_dataset(tree)
+    assert after.label_hash("train") != before.label_hash("train")
+    assert after.label_hash("val") == before.label_hash("val")
+
+
+def test_a_split_by_content_that_lacks_a_class_says_how_to_give_splits(tmp_path):
+    for i in range(3):
+        draw(tmp_path / ("clear" if i % 2 else "flagged") / f"{i}.png", i)
+    with pytest.raises(ValueError, match=r"split by content hash .* give your own splits"):
+        load_dataset(tmp_path)

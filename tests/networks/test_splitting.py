@@ -98,6 +98,8 @@ def test_timm_models_by_name(monkeypatch):
 
     timm = types.ModuleType("timm")
     timm.create_model = create_model
+    timm.list_models = lambda: ["small_one", "small_two", "vast"]
+    timm.is_model = lambda name: name in timm.list_models()
     monkeypatch.setitem(sys.modules, "timm", timm)
     backbone = load_backbone("timm:small_one", pretrained=False)
     assert backbone.name == "timm:small_one"
@@ -105,6 +107,10 @@ def test_timm_models_by_name(monkeypatch):
     assert backbone.cut == "blocks.0"
     assert backbone.input_size == 24
     assert backbone.preprocessing.scale == (63.75, 127.5, 255.0)
+    with pytest.raises(
+        ValueError, match=r"timm has no model 'smal_one'; names close to it: small_one, small_two"
+    ):
+        load_backbone("timm:smal_one", pretrained=False)
 
 
 def test_without_timm_the_error_says_so(monkeypatch):

@@ -1,5 +1,6 @@
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from published_networks import TORCHVISION, torchvision_shapes, torchvision_state
@@ -7,6 +8,7 @@ from safetensors.torch import save_file
 
 from poolsieve.networks import load_backbone
 from poolsieve.networks.resnet import resnet_source_key
+from poolsieve.networks.weights import read_weights
 
 
 @pytest.mark.parametrize("name", list(TORCHVISION))
@@ -83,3 +85,37 @@ def test_a_whole_checkpoint_is_refused(tmp_path):
     torch.save({"epoch": 3, "model": {}}, tmp_path / "checkpoint.pth")
     with pytest.raises(ValueError, match="holds no state dict"):
         load_backbone("resnet18", weights=tmp_path / "checkpoint.pth")
+
+
+@pytest.mark.parametrize("ending", ["pth", "old.pth", "safetensors"])
+def test_damaged_files_are_named(tmp_path, ending):
+    """Cut short or overwritten at many places, a file loads as it is or is refused by name."""
+    state = {"conv1.weight": torch.arange(64.0), "conv1.bias": torch.ones(8)}
+    path = tmp_path / f"weights.{ending}"
+    if ending == "safetensors":
+        save_file(state, path)
+    else:
+        torch.save(state, path, _use_new_zipfile_serialization=ending == "pth")
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    damaged = [whole[:length] for length in (0, 1, 7, 40, len(whole) // 2, len(whole) - 1)]
+    for place in rng.integers(len(whole), size=300):
+        changed = bytearray(whole)
+        changed[place : place + 4] = rng.bytes(4)
+        damaged.append(bytes(changed[: len(whole)]))
+    refused = 0
+    for data in damaged:
+        path.write_bytes(data)
+        try:
+            read_weights(path)
+        except ValueError as error:
+            assert str(path) in str(error)
+            refused += 1
+    assert refused >= 6
+
+
+def test_missing_weights_say_which_option_names_them(tmp_path):
+    with pytest.raises(ValueError, match="--weights FILE"):
+        load_backbone("resnet18")
+    with pytest.raises(ValueError, match="--weights FILE"):
+        load_backbone("resnet18", weights=tmp_path / "absent.pth")

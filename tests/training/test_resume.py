@@ -12,29 +12,39 @@ import pytest
 
 SCRIPT = """
 import sys
+import time
 from pathlib import Path
 import torch
 from drawn_shapes import small_backbone
-from poolsieve.training import Optimization, TrainingPlan
+from poolsieve.training import Optimization, TrainingPlan, features
 from poolsieve.progress import Reporter
 from poolsieve.training.run import train
 
+data, out, optimizer, front, seconds = Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]
 torch.set_num_threads(1)
+features.BLOCK_IMAGES = 16
+render = features.ViewPlan.render
+def slowly(self, file, digest):
+    time.sleep(float(seconds))
+    return render(self, file, digest)
+features.ViewPlan.render = slowly
+learns = {"front": "tuned", "tune_from": "first", "front_epochs": 2} if front == "tuned" else {}
 plan = TrainingPlan(
-    pool_sizes=(4,), views=2, individual_epochs=3, epochs=3, pools_per_epoch=320, batch_images=8,
-    batch_pools=16, validation_pools=40, test_pools=40, optimization=Optimization(optimizer=sys.argv[3]),
+    pool_sizes=(4,), views=2, individual_epochs=2, epochs=2, pools_per_epoch=320, batch_images=8,
+    batch_pools=16, validation_pools=40, test_pools=40, **learns,
+    optimization=Optimization(optimizer=optimizer),
 )
-data, out = Path(sys.argv[1]), Path(sys.argv[2])
 train(data, out, plan, cache_dir=out / "cache", backbone=small_backbone())
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def start(task):
-    def call(out, optimizer):
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+    def call(out, optimizer, front, seconds=0.0):
+        path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
         return subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, task, out, optimizer],
+            [sys.executable, "-c", SCRIPT, task, out, optimizer, front, str(seconds)],
             env=environment,
             stderr=subprocess.PIPE,
             text=True,
@@ -49,27 +59,62 @@ def finish(process):
     return messages
 
 
-@pytest.mark.parametrize(("optimizer", "phase"), [("adamw", "counting-4"), ("sgd", "individual")])
-def test_a_killed_run_ends_as_an_uninterrupted_one(start, tmp_path, optimizer, phase):
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    finish(start(whole, optimizer))
+@pytest.fixture(scope="module")
+def uninterrupted(start, tmp_path_factory):
+    """Runs that nothing disturbs, by optimizer and front."""
+    runs = {}
 
-    process = start(broken, optimizer)
-    checkpoint = broken / "phases" / phase / "last.safetensors"
-    for _ in range(2000):
-        if checkpoint.exists() or process.poll() is not None:
+    def of(optimizer, front):
+        if (optimizer, front) not in runs:
+            out = tmp_path_factory.mktemp("whole") / "run"
+            finish(start(out, optimizer, front))
+            runs[optimizer, front] = out
+        return runs[optimizer, front]
+
+    return of
+
+
+def kill_once_there(process, folder, pattern, delay):
+    for _ in range(6000):
+        if any(folder.glob(pattern)) or process.poll() is not None:
             break
-        time.sleep(0.05)
-    time.sleep(0.15)  # into the next epoch
+        time.sleep(0.02)
+    time.sleep(delay)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    assert not (broken / "results.json").exists()
+    assert not (folder / "results.json").exists()
 
-    messages = finish(start(broken, optimizer))
-    assert f"{phase}: going on after epoch" in messages
+
+def require_equal(broken, whole):
     for name in ("model.safetensors", "results.json", "calibration.json"):
         assert (broken / name).read_bytes() == (whole / name).read_bytes(), name
     assert json.loads((broken / "plan.json").read_text()) == json.loads((whole / "plan.json").read_text())
-    kept = [sorted(file.name for file in (out / "phases" / phase).iterdir()) for out in (whole, broken)]
+    kept = [sorted(file.relative_to(out) for file in (out / "phases").rglob("*")) for out in (whole, broken)]
     assert kept[0] == kept[1]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "front", "phase"), [("adamw", "frozen", "counting-4"), ("sgd", "tuned", "front")]
+)
+def test_a_killed_run_ends_as_an_uninterrupted_one(start, uninterrupted, tmp_path, optimizer, front, phase):
+    whole, broken = uninterrupted(optimizer, front), tmp_path / "broken"
+    process = start(broken, optimizer, front)
+    kill_once_there(process, broken, f"phases/{phase}/last.safetensors", delay=0.15)  # in the next epoch
+    assert phase in (broken / "history.csv").read_text()
+
+    messages = finish(start(broken, optimizer, front))
+    assert f"{phase}: going on after epoch" in messages
+    require_equal(broken, whole)
+
+
+def test_a_run_killed_while_caching_ends_as_an_uninterrupted_one(start, uninterrupted, tmp_path):
+    whole, broken = uninterrupted("adamw", "frozen"), tmp_path / "broken"
+    kill_once_there(start(broken, "adamw", "frozen", 0.03), broken, "cache/*/progress.json", delay=0.0)
+    (folder,) = (broken / "cache").iterdir()
+    assert not (folder / "complete.json").exists()
+
+    finish(start(broken, "adamw", "frozen"))
+    require_equal(broken, whole)
+    for name in ("features.npy", "complete.json"):
+        assert (folder / name).read_bytes() == (whole / "cache" / folder.name / name).read_bytes()

@@ -104,9 +104,9 @@ def test_weighted_accuracy_is_the_papers_formula():
     """Acc_0 = 1, Acc_1 = .5, Acc_2 = 0 with p = .1: .81 * 1 + .18 * .5 + .01 * 0."""
     counts = np.array([0, 0, 1, 1, 2, 2])
     read = np.array([0, 0, 1, 0, 1, 1])
-    assert weighted_accuracy(counts, read, 2, [0.1]) == pytest.approx(0.9)
-    assert weighted_accuracy(counts, read, 2, [0.1, 1e-9]) == pytest.approx((0.9 + 1) / 2)
+    assert weighted_accuracy(counts, read, 2, 0.1) == pytest.approx(0.9)
+    assert weighted_accuracy(counts, read, 2, 1e-9) == pytest.approx(1)
 
 
 def test_weighted_accuracy_leaves_out_counts_without_pools():
-    assert weighted_accuracy([0, 2], [0, 1], 2, [0.1]) == pytest.approx(0.81 / 0.82)
+    assert weighted_accuracy([0, 2], [0, 1], 2, 0.1) == pytest.approx(0.81 / 0.82)

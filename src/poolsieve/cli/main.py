@@ -53,9 +53,10 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; leaves the process with the exit status."""
     try:
         app(arguments, prog_name="poolsieve")
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, MemoryError) as error:
         # What a user can mend comes as one of these, with a message that says how.
         console = Console(stderr=True)
         console.print("error:", style="bold red", end=" ")
-        console.print(str(error), markup=False, highlight=False)
+        message = str(error) or "out of memory"
+        console.print(message, markup=False, highlight=False)
         sys.exit(CANNOT_RUN)

@@ -24,9 +24,10 @@ def simulate(
         typer.Option(
             "--decoder",
             "-d",
-            help="What to compare; repeat for several. A decoder by name, with fixed parameters as in "
-            "[bold]ncomp:t=2[/] (all others are tuned), [bold]bp-hard[/] to decode counts alone, or "
-            "[bold]dorfman-8[/] for two rounds with pools of 8.",
+            help="What to compare; repeat for several: comp, ncomp, dd, scomp, classo, mip, map, bp, "
+            "quantitative-threshold, greedy-counts. Parameters are tuned unless given, as in "
+            "[bold]ncomp:t=2[/]; [bold]bp-hard[/] and [bold]map-hard[/] decode counts alone; "
+            "[bold]dorfman-8[/] is two rounds with pools of 8.",
         ),
     ] = DEFAULT_METHODS,
     designs: Annotated[
@@ -37,6 +38,10 @@ def simulate(
             "[bold]poolsieve design --out[/]); repeat for several.",
         ),
     ] = ["100,8,4"],  # noqa: B006 (typer copies it)
+    any_matrix: Annotated[
+        bool,
+        typer.Option("--any-matrix", help="Also take design files that are not balanced or overlap more."),
+    ] = False,
     noises: Annotated[
         list[str],
         typer.Option(
@@ -59,7 +64,7 @@ def simulate(
         float,
         typer.Option(help="Correlation of errors across the pools of one image, 0 to 1."),
     ] = 0.0,
-    seed: Annotated[int, typer.Option(help="Makes the run repeatable.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Makes the run repeatable.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the rows as .csv or .parquet.")] = None,
     figure: Annotated[
         Path | None,
@@ -85,8 +90,9 @@ def simulate(
         check_table_path(out)
     if figure is not None:
         check_figure_path(figure)
-    poolings = [_read_design(text, seed) for text in designs]
-    methods = [parse_method(text, pooling) for pooling in poolings for text in dict.fromkeys(decoders)]
+    poolings = [_read_design(text, seed, any_matrix) for text in designs]
+    given = [parse_method(text, pooling) for pooling in poolings for text in decoders]
+    methods = list(dict.fromkeys(given))  # Dorfman's pools, for one, are the same for designs of one size
     largest = max(method.pooling.pool_size for method in methods)
     errors = {text: _read_noise(text, largest) for text in noises}
     shares = list(prevalences or PAPER_PREVALENCES)
@@ -106,14 +112,16 @@ def simulate(
             task.advance(note=f"p = {row.prevalence:g}, {row.method}")
     console = Console()
     console.print(_table(rows, correlation, console.width))
+    for line in _notes(rows):
+        console.print(line, highlight=False)
     if out is not None:
         console.print(f"rows: {write_table([row.as_record() for row in rows], out)}", soft_wrap=True)
     if figure is not None:
         console.print(f"figure: {save_figure(plot_detection(rows), figure)}", soft_wrap=True)
 
 
-def _read_design(text: str, seed: int) -> Pooling:
-    from poolsieve.designs import PoolingDesign, balanced_design
+def _read_design(text: str, seed: int, any_matrix: bool) -> Pooling:
+    from poolsieve.designs import Pooling, PoolingDesign, balanced_design
 
     numbers = text.split(",")
     if len(numbers) == 3 and all(number.strip().isdigit() for number in numbers):
@@ -121,7 +129,12 @@ def _read_design(text: str, seed: int) -> Pooling:
         return balanced_design(images, pool_size, pools_per_image, seed)
     if not Path(text).exists():
         raise ValueError(f"--design {text}: neither three numbers such as 100,8,4 nor an existing file")
-    return PoolingDesign.load(text)
+    if any_matrix:
+        return Pooling.load(text)
+    try:
+        return PoolingDesign.load(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; --any-matrix takes it all the same") from None
 
 
 def _read_noise(text: str, pool_size: int) -> CountNoise:
@@ -140,6 +153,8 @@ def _read_noise(text: str, pool_size: int) -> CountNoise:
         if not Path(text).exists():
             raise ValueError(f"--noise {text}: not study, none, a list of numbers or a file") from None
         try:
+            if not Path(text).read_text().strip():
+                raise ValueError("the file is empty")
             return CountNoise(np.loadtxt(text, delimiter=",", ndmin=2))
         except ValueError as error:
             raise ValueError(f"{text}: {error}") from None
@@ -164,7 +179,7 @@ def _table(rows: list[SimulationRow], correlation: float, width: int) -> Table:
     columns["sensitivity"] = lambda row: _share(row.detection.sensitivity)
     columns["specificity"] = lambda row: _share(row.detection.specificity)
     columns["tests"] = lambda row: f"{row.tests_per_image:.3f}"
-    columns["chunks/s"] = lambda row: _speed(row.chunks_per_second)
+    columns["speed"] = lambda row: _speed(row.chunks_per_second)
     if width >= 120:
         if any(row.solved < 1 for row in rows):
             columns["unfinished"] = lambda row: f"{1 - row.solved:.1%}" if row.solved < 1 else ""
@@ -178,8 +193,19 @@ def _table(rows: list[SimulationRow], correlation: float, width: int) -> Table:
         table.add_row(
             *(cell(row) for cell in columns.values()), end_section=following.prevalence != row.prevalence
         )
-    table.caption = "tests: pools and individual tests for each image"
     return table
+
+
+def _notes(rows: list[SimulationRow]) -> list[str]:
+    """What the table's columns mean, and what must not be overlooked."""
+    notes = ["tests: pools and individual tests for each image; speed: chunks decided in a second"]
+    worst = min(rows, key=lambda row: row.solved)
+    if worst.solved < 1:
+        notes.append(
+            f"not all chunks were decoded to the end: up to {1 - worst.solved:.1%} were not "
+            f"({worst.method} at p = {worst.prevalence:g})"
+        )
+    return notes
 
 
 def _speed(chunks_per_second: float) -> str:
@@ -187,8 +213,8 @@ def _speed(chunks_per_second: float) -> str:
 
 
 def _share(share: Proportion) -> str:
-    """Short enough for two such columns on 80 characters: .9800 .957–.991."""
+    """Short enough for two such columns on 80 characters: .9800 .9571–.9912."""
     if not share.total:
         return "–"
-    low, high = (f"{end:.3f}".removeprefix("0") for end in (share.low, share.high))
-    return f"{share.value:.4f} ".removeprefix("0") + f"{low:>5}–{high:<5}"
+    value, low, high = (f"{number:.4f}".removeprefix("0") for number in (share.value, share.low, share.high))
+    return f"{value} {low:>6}–{high:<6}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,8 +18,6 @@ from poolsieve.designs import Pooling
 
 BLOCK_CHUNKS = 2048
 """Chunks that are decoded at a time, so that working memory does not grow with the number of chunks."""
-
-Priors = float | NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -41,12 +38,16 @@ class Decoding:
     objective: NDArray[np.float64] | None = None
 
 
+MOST = 1e9
+"""Parameters beyond this are mistakes; the limit keeps arithmetic with them exact and finite."""
+
+
 @dataclass(frozen=True)
 class Interval:
     """Allowed values of a number; the declaration of a parameter and the text of its error in one."""
 
-    low: float = -math.inf
-    high: float = math.inf
+    low: float = -MOST
+    high: float = MOST
     open_low: bool = False
     whole: bool = False
     optional: bool = False
@@ -58,13 +59,14 @@ class Interval:
         number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
         inside = number and (self.low < value if self.open_low else self.low <= value) and value <= self.high
         if not inside or (self.whole and value != int(value)):
-            raise ValueError(f"{owner}: {name}={value!r}, but it must be {self}")
+            shown = repr(value) if len(repr(value)) < 40 else f"{str(value)[:36]}…"
+            raise ValueError(f"{owner}: {name}={shown}, but it must be {self}")
 
     def __str__(self) -> str:
         kind = "a whole number" if self.whole else "a number"
         lower = f"above {self.low:g}" if self.open_low else f"at least {self.low:g}"
-        limits = [lower] if self.low > -math.inf else []
-        limits += [f"at most {self.high:g}"] if self.high < math.inf else []
+        limits = [lower] if self.low > -MOST else []
+        limits += [f"at most {self.high:g}"] if self.high < MOST or self.whole else []
         return f"{kind} {' and '.join(limits)}{', or None' if self.optional else ''}".strip()
 
 
@@ -80,7 +82,19 @@ class Choice:
             raise ValueError(f"{owner}: {name}={value!r}, but it must be one of {', '.join(self.names)}")
 
 
-def parameter(default: Any, allowed: Interval | Choice | None = None) -> Any:
+@dataclass(frozen=True)
+class Instance:
+    """Allowed values of a parameter that is an object of some class, or None."""
+
+    kind: type
+
+    def check(self, owner: str, name: str, value: Any) -> None:
+        """Raise ValueError in the one form that all parameters share."""
+        if value is not None and not isinstance(value, self.kind):
+            raise ValueError(f"{owner}: {name}={value!r}, but it must be a {self.kind.__name__} or None")
+
+
+def parameter(default: Any, allowed: Interval | Choice | Instance) -> Any:
     """Declare a decoder's parameter: its default and what it may be, in one place."""
     return dataclasses.field(default=default, metadata={"allowed": allowed})
 
@@ -101,9 +115,7 @@ class Decoder(ABC):
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            allowed = field.metadata.get("allowed")
-            if allowed is not None:
-                allowed.check(type(self).__name__, field.name, getattr(self, field.name))
+            field.metadata["allowed"].check(type(self).__name__, field.name, getattr(self, field.name))
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -141,7 +153,7 @@ class Decoder(ABC):
         flags = np.empty((readings.chunks, design.images), dtype=bool)
         solved = np.empty(readings.chunks, dtype=bool)
         objective: NDArray[np.float64] | None = None
-        for start in range(0, readings.chunks, BLOCK_CHUNKS):
+        for start in range(0, max(readings.chunks, 1), BLOCK_CHUNKS):  # no chunks are one empty block
             stop = min(start + BLOCK_CHUNKS, readings.chunks)
             prior = probabilities[start:stop] if np.ndim(probabilities) == 2 else probabilities
             part = self._decode(

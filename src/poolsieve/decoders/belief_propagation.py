@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from poolsieve.decoders.base import Decoder, Decoding, Interval, parameter, register_decoder
+from poolsieve.decoders.base import Decoder, Decoding, Instance, Interval, parameter, register_decoder
 from poolsieve.decoders.kernels.messages import propagate_beliefs
 from poolsieve.decoders.noise import CountNoise, likelihoods_of, prior_log_odds
 from poolsieve.decoders.readings import Readings
@@ -35,7 +35,7 @@ class BeliefPropagation(Decoder):
     """
 
     threshold: float = parameter(0.5, Interval(low=0, high=1))
-    noise: CountNoise | None = parameter(None)
+    noise: CountNoise | None = parameter(None, Instance(CountNoise))
     damping: float = parameter(0.5, Interval(low=0, high=0.99))
     rounds: int = parameter(100, Interval(low=1, whole=True))
     tolerance: float = parameter(1e-2, Interval(low=0, open_low=True))

@@ -32,7 +32,7 @@ class CLasso(Decoder):
 
     thresholds_scores: ClassVar = True
     default_grid: ClassVar = {
-        "penalty": (0.01, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0),
+        "penalty": (0.01, 0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0),
         "threshold": (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
     }
 

@@ -25,7 +25,9 @@ class COMP(Decoder):
 
     def _decode(self, readings: Readings, design: Pooling, priors: NDArray[np.float64]) -> Decoding:
         positive = positive_pools_of(readings, design)
-        return _from_positive_pools(positive, positive == design.image_weights, design)
+        weights = design.image_weights
+        scores = np.where(weights > 0, positive / np.maximum(weights, 1), 1.0)
+        return Decoding(scores, positive == weights, solved=np.ones(len(positive), dtype=bool))
 
 
 @register_decoder("ncomp")
@@ -33,7 +35,7 @@ class COMP(Decoder):
 class NCOMP(Decoder):
     """Noisy COMP: an image in strictly more than `t` positive pools is bad.
 
-    With c pools per image, `t = c − 1` is COMP. The score is the share of an image's pools that are positive.
+    With c pools per image, `t = c − 1` is COMP. The score is the number of positive pools divided by c.
     """
 
     t: int = parameter(2, Interval(low=0, whole=True))
@@ -42,10 +44,5 @@ class NCOMP(Decoder):
 
     def _decode(self, readings: Readings, design: Pooling, priors: NDArray[np.float64]) -> Decoding:
         positive = positive_pools_of(readings, design)
-        return _from_positive_pools(positive, positive > self.t, design)
-
-
-def _from_positive_pools(positive: NDArray[np.int64], flags: NDArray[np.bool_], design: Pooling) -> Decoding:
-    weights = design.image_weights
-    scores = np.where(weights > 0, positive / np.maximum(weights, 1), 1.0)
-    return Decoding(scores, flags, solved=np.ones(len(positive), dtype=bool))
+        scores = positive / design.pools_per_image
+        return Decoding(scores, positive > self.t, solved=np.ones(len(positive), dtype=bool))

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from poolsieve.decoders.base import Decoder, Decoding
-from poolsieve.decoders.noise import LatentNoise
+from poolsieve.decoders.noise import NOMINAL_ACCURACY, LatentNoise
 from poolsieve.decoders.readings import Readings
-from poolsieve.designs import Pooling, balanced_design
+from poolsieve.designs import Pooling, balanced_design, random_design
 
 PREVALENCE = 0.05
 
@@ -17,9 +17,9 @@ PREVALENCE = 0.05
 def check_decoder(decoder: Decoder) -> None:
     """Check that a decoder keeps the contract that the rest of poolsieve relies on.
 
-    Checks shapes and types, that every chunk is decoded as if it were alone, that the numbering of images
-    and the order of chunks do not matter beyond ties, that nothing given is changed, short chunks, chunks
-    with no bad images, an empty batch, and that wrong input is refused with a ValueError.
+    Checks shapes and types, that scores and flags agree, that every chunk is decoded as if it were alone,
+    that nothing given is changed, designs with unequal pools and images, short chunks, chunks with no bad
+    images, an empty batch, and that wrong input is refused with a ValueError.
 
     Raises:
         AssertionError: The contract is broken; the message says how.
@@ -27,12 +27,15 @@ def check_decoder(decoder: Decoder) -> None:
     design = balanced_design(24, pool_size=4, pools_per_image=3, seed=7)
     generator = np.random.default_rng(20)
     bad = generator.random((40, design.images)) < PREVALENCE
-    noise = LatentNoise.from_accuracy((0.98, 0.95, 0.9, 0.8), design.pool_size)
+    noise = LatentNoise.from_accuracy(NOMINAL_ACCURACY, design.pool_size)
     soft = noise.sample(bad, design, generator)
     for readings in (soft, soft.hard()):
         _check_form(decoder, readings, design)
         _check_independence(decoder, readings, design)
         _check_purity(decoder, readings, design)
+    irregular = random_design(24, pools=14, probability=0.15, seed=3)
+    wider = LatentNoise.from_accuracy(NOMINAL_ACCURACY, irregular.pool_size)
+    _check_form(decoder, wider.sample(bad, irregular, generator), irregular)
     _check_clean_chunks(decoder, design)
     _check_single_bad_image(decoder, design)
     _check_short_chunks(decoder, design, noise, generator)

@@ -8,15 +8,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.decoders.base import Decoder, Decoding, Interval, parameter, register_decoder
+from poolsieve.decoders.base import Decoder, Decoding, Instance, Interval, parameter, register_decoder
 from poolsieve.decoders.kernels.branch_and_bound import least_cost
 from poolsieve.decoders.noise import CountNoise, likelihoods_of, prior_log_odds
 from poolsieve.decoders.readings import Readings
 from poolsieve.decoders.solvers import NO_LIMIT
 from poolsieve.designs import Pooling
 
-IMPOSSIBLE = 1e5
-"""Cost that stands for −log 0: it outweighs any evidence and keeps sums exact enough to compare."""
+IMPOSSIBLE = 1e3
+"""Cost that stands for −log 0: it outweighs any evidence, but not a certain prior."""
 
 
 @register_decoder("map")
@@ -32,7 +32,7 @@ class MAP(Decoder):
         node_limit: As in `MIP`.
     """
 
-    noise: CountNoise | None = parameter(None)
+    noise: CountNoise | None = parameter(None, Instance(CountNoise))
     node_limit: int | None = parameter(None, Interval(low=1, whole=True, optional=True))
 
     uses_priors: ClassVar = True

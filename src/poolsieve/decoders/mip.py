@@ -33,7 +33,7 @@ class MIP(Decoder):
     solver: str = parameter("auto", Choice(("auto", *SOLVERS)))
     node_limit: int | None = parameter(None, Interval(low=1, whole=True, optional=True))
 
-    default_grid: ClassVar = {"penalty": (0.01, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)}
+    default_grid: ClassVar = {"penalty": (0.01, 0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)}
 
     def _decode(self, readings: Readings, design: Pooling, priors: NDArray[np.float64]) -> Decoding:
         x, objective, solved = pick_solver(self.solver)(

@@ -15,8 +15,8 @@ from poolsieve.designs import Pooling
 
 NOMINAL_ACCURACY = (0.98, 0.95, 0.90, 0.80)
 """P(correct reading) for 0, 1, 2 and 3 or more bad images in the study that poolsieve starts from."""
-SURE = 1e-12
-"""Priors are kept this far from 0 and 1, so that log-odds stay finite."""
+CERTAIN = 1e4
+"""Log-odds that stand for a prior of exactly 0 or 1: more than all pools of an image can say against it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +90,13 @@ class CountNoise:
 
     def log_likelihoods(self, counts: ArrayLike) -> NDArray[np.float64]:
         """Logarithm of P(reading | k) for k = 0..r, for every reading.  # (..., r + 1)."""
+        read = np.asarray(counts)
+        wrong = (read < 0) | (read > self.pool_size)
+        if wrong.any():
+            raise ValueError(f"a pool of {self.pool_size} images cannot be read as {read[wrong].flat[0]}")
         with np.errstate(divide="ignore"):
             table = np.log(self.confusion.T)
-        result: NDArray[np.float64] = table[np.asarray(counts)]
+        result: NDArray[np.float64] = table[read]
         return result
 
     def soften(self, readings: Readings | ArrayLike) -> Readings:
@@ -145,7 +149,8 @@ class LatentNoise(CountNoise):
         """The centres at which readings are correct with the given probabilities.
 
         Args:
-            accuracy: P(correct) for 0, 1, 2, … bad images; the last one holds for all larger counts too.
+            accuracy: P(correct) for 0, 1, 2, … bad images; the last one holds for all larger counts too, but
+                for a full pool, which can only be read too low and so is read correctly more often.
             pool_size: Largest count r.
         """
         wanted = list(accuracy[: pool_size + 1])
@@ -213,9 +218,10 @@ def likelihoods_of(readings: Readings, noise: CountNoise | None, pool_size: int)
 
 
 def prior_log_odds(priors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log-odds of probabilities, finite also for 0 and 1."""
-    safe = np.clip(priors, SURE, 1 - SURE)
-    result: NDArray[np.float64] = np.log(safe) - np.log1p(-safe)
+    """Log-odds of probabilities, finite also for 0 and 1, which no evidence overrules."""
+    with np.errstate(divide="ignore"):
+        log_odds = np.log(priors) - np.log1p(-priors)
+    result: NDArray[np.float64] = np.clip(log_odds, -CERTAIN, CERTAIN)
     return result
 
 
@@ -229,8 +235,8 @@ def _latent_errors(
         )
     if not 0 <= correlation <= 1:
         raise ValueError(f"correlation={correlation!r}, but it must lie between 0 and 1")
-    flags = np.atleast_2d(np.asarray(bad)) != 0
-    counts = design.counts(flags)
+    flags = np.atleast_2d(np.asarray(bad))
+    counts = design.counts(flags)  # refuses what is not 0 or 1
     error = generator.standard_normal(counts.shape)
     if correlation > 0:
         trait = generator.standard_normal(flags.shape)

@@ -27,7 +27,8 @@ class QuantitativeThreshold(Decoder):
 
     The score is (Ψ_j − E[Ψ | clear]) / (E[Ψ | bad] − E[Ψ | clear]), where the expectations spread the
     estimated number of bad images evenly over all others; 0 is what a clear image shows on average, 1 a bad
-    one. An image in no pool scores 0.
+    one. An image in no pool, or with all others in each of
+    its pools, scores 0.
 
     Attributes:
         threshold: Score above which an image is flagged.
@@ -45,11 +46,12 @@ class QuantitativeThreshold(Decoder):
         neighbourhood = readings.counts @ design.sparse  # (chunks, n)
         # Every bad image is counted once in each of its pools.
         total = readings.counts.sum(axis=1, keepdims=True) / max(weights.mean(), 1e-9)
-        share = np.minimum(total / design.images, 1.0)
         mates = np.maximum(design.pool_sizes - 1, 0) @ design.sparse  # (n,) pool-mates of each image
-        if_clear = mates * share
-        lift = np.maximum(weights - mates / design.images, 1e-9)
-        scores = np.where(weights > 0, (neighbourhood - if_clear) / lift, 0.0)
+        others = max(design.images - 1, 1)
+        if_clear = mates * np.minimum(total / others, 1.0)
+        lift = weights - mates / others  # 0 if every other image is in every pool: the sum then says nothing
+        informative = (weights > 0) & (lift > 1e-9)
+        scores = np.where(informative, (neighbourhood - if_clear) / np.where(informative, lift, 1.0), 0.0)
         return Decoding(scores, scores > self.threshold, solved=np.ones(readings.chunks, dtype=bool))
 
 

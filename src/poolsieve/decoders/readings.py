@@ -123,6 +123,8 @@ def remove_training_prior(logits: ArrayLike, training_prior: ArrayLike) -> NDArr
     prior = np.asarray(training_prior, dtype=np.float64)
     if prior.ndim != 1 or table.shape[-1:] != prior.shape:
         raise ValueError(f"training_prior has shape {prior.shape}, the logits end in {table.shape[-1:]}")
+    if np.isnan(table).any():
+        raise ValueError("the logits hold NaN")
     if not np.isfinite(prior).all() or (prior <= 0).any():
         raise ValueError(
             "training_prior must be above zero for every count: a count never trained has no output"
@@ -145,4 +147,4 @@ def _whole_numbers(counts: ArrayLike) -> NDArray[np.int64]:
     if fractional.any():
         chunk, pool = np.argwhere(fractional)[0]
         raise ValueError(f"counts[{chunk}, {pool}] = {table[chunk, pool]}; counts must be whole numbers")
-    return table.astype(np.int64)
+    return np.clip(table, -(2**31), 2**31).astype(np.int64)  # what is out of range stays so

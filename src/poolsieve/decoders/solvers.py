@@ -45,7 +45,7 @@ def objective_step(penalty: float, design: Pooling) -> float:
     Flagging an image in w pools changes each of w squares by an odd number and the penalty by λ, so all
     differences are sums of 2 and of λ + w.
     """
-    fraction = Fraction(penalty).limit_denominator(1000)
+    fraction = Fraction(float(penalty)).limit_denominator(1000)
     if abs(float(fraction) - penalty) > 1e-12:
         return 0.0
     parts = [fraction + int(weight) for weight in np.unique(design.image_weights)]

@@ -18,6 +18,8 @@ from poolsieve.designs.quasi_cyclic import quasi_cyclic
 
 _LOOK_AHEAD = 12
 """Neighbouring parameters that are tried for a suggestion."""
+_MOST_PLACES_TRIED = 200_000
+"""Neighbours with more places than this (n·c) are not tried: a suggestion must come at once."""
 
 
 def balanced_design(images: int, pool_size: int, pools_per_image: int, seed: int = 0) -> PoolingDesign:
@@ -83,12 +85,17 @@ def _advice(parameters: Parameters) -> str:
             feasibility.shorter,
         )
     ]
-    return "Nearby choices that work: " + "; ".join(str(choice) for choice in choices if choice)
+    found = [str(choice) for choice in choices if choice]
+    if not found:
+        return "No choice nearby is small enough to try."
+    return "Nearby choices that work: " + "; ".join(found)
 
 
 def _first_that_works(neighbours: Iterator[Parameters]) -> Parameters | None:
     rng = np.random.Generator(np.random.PCG64(0))
     for choice in islice(neighbours, _LOOK_AHEAD):
+        if choice.images * choice.pools_per_image > _MOST_PLACES_TRIED:
+            return None
         if _structured(choice, rng, tries=50) is not None:
             return choice
     return None

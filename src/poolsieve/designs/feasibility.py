@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from operator import index
 from typing import NamedTuple
 
+MOST_PLACES = 20_000_000
+
 
 def whole(name: str, value: int) -> int:
     """The value as an int if it is a whole number of at least 1, else an error that names it."""
@@ -30,7 +32,14 @@ class Parameters(NamedTuple):
     def checked(cls, images: int, pool_size: int, pools_per_image: int) -> Parameters:
         """Whole numbers of at least 1, or an error that says which one is not."""
         values = zip(cls._fields, (images, pool_size, pools_per_image), strict=True)
-        return cls(*(whole(name, value) for name, value in values))
+        checked = cls(*(whole(name, value) for name, value in values))
+        places = checked.images * checked.pools_per_image
+        if places > MOST_PLACES:
+            raise ValueError(
+                f"{checked.images:,} images × {checked.pools_per_image:,} pools per image are {places:,} "
+                f"places, more than the {MOST_PLACES:,} allowed: cut the images into smaller chunks"
+            )
+        return checked
 
     @property
     def pool_count(self) -> int:

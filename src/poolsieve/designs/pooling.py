@@ -20,8 +20,8 @@ from poolsieve.files import write_atomically
 
 NO_IMAGE = -1
 """Marks an empty place in `Pooling.pools` and `Pooling.pools_of`."""
-_MOST_IMAGES = 2**31 - 1
-"""Image numbers are kept as int32."""
+_MOST_IMAGES = 20_000_000
+"""More is a mistake or a damaged file; it also keeps image numbers within int32."""
 
 
 @dataclass(frozen=True)

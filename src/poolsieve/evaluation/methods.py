@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.decoders import CountNoise, Decoder, LatentNoise, Readings, decoder_name, make_decoder, tune
-from poolsieve.designs import Pooling, PoolingDesign, disjoint_design
+from poolsieve.designs import Pooling, disjoint_design
 
 
 @dataclass(frozen=True)
@@ -175,11 +175,15 @@ def parse_method(text: str, design: Pooling) -> Method:
     name, _, settings = text.partition(":")
     hard = name.endswith("-hard")
     decoder = make_decoder(name.removesuffix("-hard").removesuffix("-soft"))
+    if not decoder.uses_priors and name.endswith(("-hard", "-soft")):
+        raise ValueError(f"{text!r}: {name[:-5]} reads counts alone; write {name[:-5]}")
     fixed: dict[str, Any] = {}
     for setting in filter(None, settings.split(",")):
         key, equals, value = setting.partition("=")
         if not equals:
             raise ValueError(f"{text!r}: write parameters as NAME:parameter=value")
+        if key in fixed:
+            raise ValueError(f"{text!r} gives {key} twice")
         fixed[key] = _parse_value(value)
     return OneShot(decoder.replace(**fixed), design, decoder.uses_priors and not hard, tuple(fixed))
 
@@ -213,9 +217,3 @@ def noise_for(noise: CountNoise, pool_size: int) -> CountNoise:
     smaller = noise.confusion[: pool_size + 1, : pool_size + 1].copy()
     smaller[:, -1] += noise.confusion[: pool_size + 1, pool_size + 1 :].sum(axis=1)  # it cannot read more
     return CountNoise(smaller)
-
-
-def label_of(design: Pooling) -> str:
-    """Short name of a design for tables: its shape, and what makes it special."""
-    kind = "" if isinstance(design, PoolingDesign) else " (irregular)"
-    return f"{design.pool_count}×{design.images}{kind}"

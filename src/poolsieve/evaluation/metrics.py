@@ -43,7 +43,8 @@ def proportion(successes: ArrayLike, totals: ArrayLike, *, confidence: float = 0
 
     Images of one chunk are decoded together, so their errors are not independent. The variance is therefore
     estimated between chunks, and Wilson's interval uses the number of independent images that would have
-    that variance. It never uses more than the images there are.
+    that variance, at most the images there are. Without a single failure (or success) nothing tells how
+    errors come together; each chunk then counts once, which is right even if they come by whole chunks.
 
     Args:
         successes: Successes in each cluster.  # (clusters,)
@@ -63,6 +64,8 @@ def proportion(successes: ArrayLike, totals: ArrayLike, *, confidence: float = 0
         # Linearised variance of a ratio of cluster totals.
         between = ((won - share * tried) ** 2).sum() * clusters / (clusters - 1) / total**2
         effective = min(total, variance / between) if between > 0 else total
+    elif variance == 0:
+        effective = clusters
     z = float(ndtri(0.5 + confidence / 2))
     centre = (share + z * z / (2 * effective)) / (1 + z * z / effective)
     half = z / (1 + z * z / effective) * math.sqrt(variance / effective + z * z / (4 * effective**2))

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.decoders import CountNoise
-from poolsieve.evaluation.methods import Method, label_of, noise_for
+from poolsieve.designs import Pooling
+from poolsieve.evaluation.methods import Method, noise_for
 from poolsieve.evaluation.metrics import Detection, detection_counts, detection_from_counts
 
 PAPER_PREVALENCES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.1)
@@ -100,7 +101,7 @@ def simulate(
         seed: Makes the run repeatable.
     """
     _check(methods, noises, prevalences, chunks, tuning_chunks, correlation)
-    trial = _Trial(chunks, tuning_chunks, correlation, seed)
+    trial = _Trial(chunks, tuning_chunks, correlation, seed, _design_labels(methods))
     for label, noise in noises.items():
         for number, prevalence in enumerate(prevalences):
             for method in methods:
@@ -116,6 +117,7 @@ class _Trial:
     tuning_chunks: int
     correlation: float
     seed: int
+    design_labels: dict[Pooling, str]
 
     def measure(
         self, method: Method, label: str, noise: CountNoise, prevalence: float, number: int
@@ -143,7 +145,7 @@ class _Trial:
         return SimulationRow(
             prevalence=prevalence,
             method=method.name,
-            design=label_of(pooling),
+            design=self.design_labels[pooling],
             noise=label,
             parameters=method.parameters,
             chunks=self.chunks,
@@ -152,6 +154,16 @@ class _Trial:
             chunks_per_second=self.chunks / seconds,
             solved=solved / self.chunks,
         )
+
+
+def _design_labels(methods: Sequence[Method]) -> dict[Pooling, str]:
+    """A name for each design: its shape, and the start of its fingerprint where shapes are the same."""
+    designs = list(dict.fromkeys(method.pooling for method in methods))
+    shapes = {design: f"{design.pool_count}×{design.images}" for design in designs}
+    return {
+        design: shape if list(shapes.values()).count(shape) == 1 else f"{shape} {design.fingerprint[:6]}"
+        for design, shape in shapes.items()
+    }
 
 
 def draw_bad_images(

@@ -8,14 +8,14 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from poolsieve.files import write_atomically
+from poolsieve.files import check_writable, write_atomically
 
 ENDINGS = (".csv", ".parquet")
 
 
 def check_table_path(path: str | os.PathLike[str]) -> Path:
     """Raise at once, before long work, if a table cannot be written there."""
-    target = Path(path)
+    target = check_writable(path)
     if target.suffix not in ENDINGS:
         raise ValueError(f"{target}: tables end in {' or '.join(ENDINGS)}")
     if target.suffix == ".parquet":

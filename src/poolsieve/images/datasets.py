@@ -67,6 +67,7 @@ class ImageDataset:
         digests: SHA-256 of each file's bytes, in hexadecimal.
         unreadable: The files that were left out, with the reason.
         duplicates: Equal files across splits or labels.
+        split_by_content: The data brought no splits; they were made from the hash of each file.
     """
 
     files: tuple[Path, ...]
@@ -75,6 +76,7 @@ class ImageDataset:
     digests: tuple[str, ...]
     unreadable: tuple[UnreadableImage, ...] = ()
     duplicates: Duplicates = Duplicates()
+    split_by_content: bool = False
 
     def __len__(self) -> int:
         return len(self.files)
@@ -87,6 +89,20 @@ class ImageDataset:
         """A hash of the contents and order of one split's images; equal data has an equal hash anywhere."""
         joined = "\n".join(self.digests[i] for i in self.of_split(split))
         return hashlib.sha256(joined.encode()).hexdigest()
+
+    def label_hash(self, split: str) -> str:
+        """A hash of the contents of one split's images with their labels, in order."""
+        joined = "\n".join(f"{self.digests[i]} {self.labels[i]}" for i in self.of_split(split))
+        return hashlib.sha256(joined.encode()).hexdigest()
+
+    def split_advice(self) -> str:
+        """What to do if a split has too few images of a class, to be put at the end of a message."""
+        if not self.split_by_content:
+            return ""
+        return (
+            ". The data was split by content hash into 70/15/15 %; add images, or give your own splits "
+            "(folders train, val and test, or a column split)"
+        )
 
     def messages(self) -> list[str]:
         """What a user should know about the data before training on it, one line each."""
@@ -155,6 +171,7 @@ def load_dataset(
         digests=tuple(digests[i] for i in kept),
         unreadable=unreadable,
         duplicates=_find_duplicates([entries[i] for i in kept], splits, [digests[i] for i in kept]),
+        split_by_content=entries[0].split is None,
     )
     _require_both_classes(dataset, path)
     return dataset
@@ -238,7 +255,10 @@ def _check_files(
     """Hash and decode every file; gives the hashes, and the failures by position."""
 
     def check(file: Path) -> tuple[str, UnreadableImage | None]:
-        data = file.read_bytes()
+        try:
+            data = file.read_bytes()
+        except OSError as error:  # no right to read it, or a damaged disk
+            return "", UnreadableImage(file, f"cannot be read ({error.strerror})")
         failure = None
         try:
             decode_image(data, file)
@@ -287,5 +307,5 @@ def _require_both_classes(dataset: ImageDataset, path: Path) -> None:
             if not np.any(labels == label):
                 raise ValueError(
                     f"split {split!r} of {path} has no {name} image (label {label}) that can be read; "
-                    "every split needs both classes"
+                    f"every split needs both classes{dataset.split_advice()}"
                 )

@@ -91,8 +91,8 @@ def load_backbone(
 def _packaged_weights(name: str, entry: _Entry) -> Path:
     if entry.weight_package is None:
         raise ValueError(
-            f"the weights of {name} are not shipped and nothing is downloaded: give torchvision's weight "
-            "file as weights=..., or ask for random weights with pretrained=False"
+            f"the weights of {name} are not shipped and nothing is downloaded: name torchvision's weight "
+            "file with --weights FILE (in Python weights=..., or pretrained=False for random weights)"
         )
     try:
         package = importlib.import_module(entry.weight_package)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ from torch import nn
 
 from poolsieve.networks.backbone import Preprocessing, SplitBackbone
 from poolsieve.networks.weights import read_weights
+
+_SUGGESTIONS = 10
 
 
 def split_module(
@@ -75,9 +78,18 @@ def split_timm(
             f"timm:{name} needs timm, which cannot be imported here ({error}); install timm and a matching "
             "torchvision, or take one of poolsieve.networks.list_backbones()"
         ) from error
+    if not timm.is_model(name.split(".")[0]):  # a tag of pretrained weights may follow the dot
+        known = timm.list_models()
+        close = [other for other in known if name and name in other]
+        close += difflib.get_close_matches(name, known, n=_SUGGESTIONS, cutoff=0.5)
+        shown = ", ".join(list(dict.fromkeys(close))[:_SUGGESTIONS]) or "none; see timm.list_models()"
+        raise ValueError(f"timm has no model {name!r}; names close to it: {shown}")
     model = timm.create_model(name, pretrained=pretrained and weights is None)
     if weights is not None:
-        model.load_state_dict(read_weights(Path(weights)))
+        try:
+            model.load_state_dict(read_weights(Path(weights)))
+        except RuntimeError as error:
+            raise ValueError(f"{weights} does not fit timm:{name}; {error}") from error
     config = model.pretrained_cfg
     size = input_size or int(config["input_size"][-1])
     classifier = model.get_classifier()

@@ -3,33 +3,58 @@
 from __future__ import annotations
 
 import pickle
+import struct
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from poolsieve.networks.backbone import SplitBackbone
+
+_TORCH_ERRORS = (
+    *(pickle.UnpicklingError, RuntimeError, EOFError, LookupError, ValueError, TypeError, AttributeError),
+    *(AssertionError, OverflowError, struct.error, zipfile.BadZipFile),
+)
+"""What `torch.load` lets through on damaged files."""
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
     """The tensors of a `.safetensors` or torch file; a torch file is read without running any code in it."""
     if not path.is_file():
-        raise ValueError(f"{path}: no such weight file")
+        raise ValueError(
+            f"{path}: no such weight file; name an existing one (on the command line with --weights FILE)"
+        )
     if path.suffix == ".safetensors":
-        return load_file(path)
+        return read_safetensors(path)[0]
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        first_line = str(error).splitlines()[0]
+    except _TORCH_ERRORS as error:
+        first_line = next(iter(str(error).splitlines()), type(error).__name__)
         raise ValueError(
-            f"{path}: not a file of plain tensors ({first_line}); "
-            "save it with torch.save(model.state_dict(), ...)"
+            f"{path}: damaged, or not a file of plain tensors ({first_line}); get it anew, or save it with "
+            "torch.save(model.state_dict(), ...)"
         ) from error
     if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
         raise ValueError(f"{path}: holds no state dict; save it with torch.save(model.state_dict(), ...)")
     return dict(state)
+
+
+def read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and the metadata of a safetensors file.
+
+    Raises:
+        ValueError: The file is damaged.
+        OSError: The file cannot be opened.
+    """
+    try:
+        with safe_open(path, framework="pt") as stored:
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - not a dict
+            return tensors, stored.metadata() or {}
+    except SafetensorError as error:
+        raise ValueError(f"{path}: damaged, or no safetensors file ({error})") from error
 
 
 def load_weights(

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
 from poolsieve.files import write_atomically
+from poolsieve.networks.weights import read_safetensors
 
 LAST = "last.safetensors"
 
@@ -67,13 +67,25 @@ def save_checkpoint(
 def load_checkpoint(
     folder: Path, module: nn.Module, average: nn.Module | None, optimizer: torch.optim.Optimizer
 ) -> PhaseState:
-    """Bring module, average and optimizer to the last state saved; a fresh state if there is none."""
+    """Bring module, average and optimizer to the last state saved; a fresh state if there is none.
+
+    Raises:
+        ValueError: The checkpoint is damaged.
+    """
     file = folder / LAST
     if not file.is_file():
         return PhaseState()
-    with safe_open(file, framework="pt") as stored:
-        state = PhaseState(**json.loads(stored.metadata()["state"]))
-        tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - not a dict
+    try:
+        return _restore(file, module, average, optimizer)
+    except (ValueError, TypeError, LookupError, RuntimeError) as error:
+        raise ValueError(f"{_damaged(file)}: {error}") from error
+
+
+def _restore(
+    file: Path, module: nn.Module, average: nn.Module | None, optimizer: torch.optim.Optimizer
+) -> PhaseState:
+    tensors, metadata = read_safetensors(file)
+    state = PhaseState(**json.loads(metadata["state"]))
     module.load_state_dict(_with_prefix(tensors, "module."))
     if average is not None:
         average.load_state_dict(_with_prefix(tensors, "average."))
@@ -90,8 +102,18 @@ def load_checkpoint(
 
 def load_best(folder: Path, state: PhaseState) -> dict[str, Tensor]:
     """The weights of the best epoch, as a state dict."""
-    with safe_open(folder / _best_name(state.best_epoch), framework="pt") as stored:
-        return {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - not a dict
+    file = folder / _best_name(state.best_epoch)
+    try:
+        return read_safetensors(file)[0]
+    except (ValueError, FileNotFoundError) as error:
+        raise ValueError(f"{_damaged(file)}: {error}") from error
+
+
+def _damaged(file: Path) -> str:
+    return (
+        f"{file} is missing or damaged; remove the folder {file.parent} and those of later networks beside "
+        "it, and the same command trains them anew"
+    )
 
 
 def _best_name(epoch: int) -> str:

@@ -3,12 +3,12 @@
 With the front frozen, training the backs needs only its outputs. They are stored as half-precision .npy files
 that are mapped into memory, several augmented views of each training image and one plain view of the others.
 A cache is named by a hash of all that its content depends on, is filled block by block, goes on where an
-interrupted run stopped, and is trusted only once its completion mark is there and its size is right.
+interrupted run stopped, and is trusted only once its completion mark is there and its size is right. Only the
+process that holds the lock of a cache's folder writes to it.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import itertools
@@ -36,6 +36,7 @@ from poolsieve.images.transforms import (
     rotated_view,
 )
 from poolsieve.progress import Reporter, duration
+from poolsieve.training.folders import DISK_FULL, lock_folder, remove_leftovers
 
 if TYPE_CHECKING:
     import torch
@@ -135,9 +136,8 @@ def build_cache(
     Raises:
         OSError: If the disk is too small; the message names what is needed and what is free.
     """
-    positions = dataset.of_split(split)
     channels, height, width = feature_shape
-    shape = (len(positions), views.views, height, width, channels)
+    shape = (len(dataset.of_split(split)), views.views, height, width, channels)
     description = {
         "format": FORMAT_VERSION,
         "content": dataset.content_hash(split),
@@ -146,71 +146,112 @@ def build_cache(
         "shape": list(shape),
     }
     key = hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:24]
-    folder = cache_dir / key
-    array_file, progress_file, complete_file = (
-        folder / "features.npy",
-        folder / "progress.json",
-        folder / "complete.json",
-    )
-    header = _npy_header(shape)
-    row_bytes = int(np.prod(shape[1:])) * 2
-    size = len(header) + shape[0] * row_bytes
-    if complete_file.is_file() and array_file.is_file() and array_file.stat().st_size == size:
-        reporter.line(f"features of {split}: {shape[0]} images x {shape[1]} views from {array_file}")
-        return FeatureCache(array_file, np.load(array_file, mmap_mode="r"))
+    files = _CacheFiles(cache_dir / key, shape)
+    if not files.complete():
+        wait = f"features of {split}: waiting for another run that makes them in {files.folder}"
+        try:
+            with lock_folder(files.folder, on_wait=lambda: reporter.line(wait)):
+                if not files.complete():
+                    _make(files, description, dataset, split, views, extract, reporter)
+                    return files.open()
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                raise
+            free = shutil.disk_usage(cache_dir).free
+            raise OSError(
+                f"the disk is full: the features of {split} need {_gigabytes(files.size)} in {files.folder}, "
+                f"{_gigabytes(free)} are free now. Make room or name another place with --cache-dir, then "
+                "run the same command again; what is already cached is kept"
+            ) from error
+    reporter.line(f"features of {split}: {shape[0]} images x {shape[1]} views from {files.array}")
+    return files.open()
 
-    complete_file.unlink(missing_ok=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    done = _blocks_done(progress_file, array_file, header, row_bytes)
-    have = len(header) + done * BLOCK_IMAGES * row_bytes if done else 0
-    _require_space(folder, size - have, size, split)
-    write_atomically(folder / "description.json", json.dumps(description, indent=2).encode())
-    try:
-        _fill(
-            array_file,
-            progress_file,
-            header,
-            row_bytes,
-            done,
-            dataset,
-            positions,
-            views,
-            extract,
-            split,
-            reporter,
+
+@dataclass(frozen=True)
+class _CacheFiles:
+    """The files of one cache.
+
+    Attributes:
+        folder: Its folder.
+        shape: Shape of the array: (images, views, H, W, C).
+    """
+
+    folder: Path
+    shape: tuple[int, ...]
+
+    @property
+    def array(self) -> Path:
+        return self.folder / "features.npy"
+
+    @property
+    def progress(self) -> Path:
+        return self.folder / "progress.json"
+
+    @property
+    def mark(self) -> Path:
+        """Stands there once the array is complete."""
+        return self.folder / "complete.json"
+
+    @property
+    def header(self) -> bytes:
+        stream = io.BytesIO()
+        np.lib.format.write_array_header_1_0(
+            stream, {"descr": "<f2", "fortran_order": False, "shape": self.shape}
         )
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        free = shutil.disk_usage(folder).free
-        raise OSError(
-            f"the disk is full: the features of {split} need {_gigabytes(size)} in {folder}, "
-            f"{_gigabytes(free)} are free now. Make room or name another place with --cache-dir, then run "
-            "the same command again; what is already cached is kept"
-        ) from error
-    write_atomically(complete_file, json.dumps({"bytes": size}).encode())
-    return FeatureCache(array_file, np.load(array_file, mmap_mode="r"))
+        return stream.getvalue()
+
+    @property
+    def row_bytes(self) -> int:
+        return int(np.prod(self.shape[1:])) * 2
+
+    @property
+    def size(self) -> int:
+        """Bytes of the complete array with its header."""
+        return len(self.header) + self.shape[0] * self.row_bytes
+
+    def complete(self) -> bool:
+        return self.mark.is_file() and self.array.is_file() and self.array.stat().st_size == self.size
+
+    def open(self) -> FeatureCache:
+        return FeatureCache(self.array, np.load(self.array, mmap_mode="r"))
+
+    def blocks_done(self) -> int:
+        """Blocks that a marked progress and the file's size both vouch for."""
+        try:
+            blocks = int(json.loads(self.progress.read_text())["blocks"])
+            with self.array.open("rb") as stream:
+                if stream.read(len(self.header)) != self.header:
+                    return 0
+            whole = (self.array.stat().st_size - len(self.header)) // (BLOCK_IMAGES * self.row_bytes)
+            return min(blocks, whole)
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0
 
 
-def _fill(
-    array_file: Path,
-    progress_file: Path,
-    header: bytes,
-    row_bytes: int,
-    done: int,
+def _make(
+    files: _CacheFiles,
+    description: dict[str, Any],
     dataset: ImageDataset,
-    positions: NDArray[np.intp],
+    split: str,
     views: ViewPlan,
     extract: Extractor,
-    split: str,
     reporter: Reporter,
 ) -> None:
+    """Fill a cache whose folder is locked, from the first block that is not done, and mark it complete."""
+    files.mark.unlink(missing_ok=True)
+    remove_leftovers(files.folder)
+    done = files.blocks_done()
+    row_bytes, header = files.row_bytes, files.header
+    have = len(header) + done * BLOCK_IMAGES * row_bytes if done else 0
+    _require_space(files.folder, files.size - have, files.size, split)
+    write_atomically(files.folder / "description.json", json.dumps(description, indent=2).encode())
+    positions = dataset.of_split(split)
     blocks = [positions[i : i + BLOCK_IMAGES] for i in range(0, len(positions), BLOCK_IMAGES)]
     name = f"features of {split} ({len(positions)} images x {views.views} views)"
     cores = len(os.sched_getaffinity(0))
     # Plain writes, not a writable memory map: a full disk is then an error and not a killed process.
     with (
-        array_file.open("r+b" if done else "wb") as stream,
+        files.array.open("r+b" if done else "wb") as stream,
         # A thread per core with images of its own needs no barrier after every layer, as torch's threads do.
         ThreadPoolExecutor(max_workers=cores, initializer=_use_one_torch_thread) as workers,
         reporter.task(name, len(positions)) as task,
@@ -226,8 +267,9 @@ def _fill(
                 task.advance(len(features), f"{task.rate * views.views:.0f} views/s")
             stream.flush()
             os.fsync(stream.fileno())
-            write_atomically(progress_file, json.dumps({"blocks": number}).encode())
+            write_atomically(files.progress, json.dumps({"blocks": number}).encode())
         seconds = task.elapsed
+    write_atomically(files.mark, json.dumps({"bytes": files.size}).encode())
     reporter.line(f"{name}: done in {duration(seconds)}")
 
 
@@ -243,8 +285,7 @@ def _features_of(
     def features_of_few(positions: NDArray[np.intp]) -> NDArray[np.float16]:
         pixels = [views.render(dataset.files[i], dataset.digests[i]) for i in positions]
         features = extract(np.concatenate(pixels))
-        if not np.isfinite(features).all():
-            raise ValueError("front features exceed the range of half precision; cut the backbone elsewhere")
+        require_finite(features)
         return features.reshape(len(positions), views.views, *features.shape[1:])
 
     together = max(1, BATCH_VIEWS // views.views)
@@ -252,29 +293,16 @@ def _features_of(
     yield from workers.map(features_of_few, few)
 
 
+def require_finite(features: NDArray[np.float16]) -> None:
+    """Raise ValueError if features did not fit into half precision."""
+    if not np.isfinite(features).all():
+        raise ValueError("front features exceed the range of half precision; cut the backbone elsewhere")
+
+
 def _use_one_torch_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
-
-
-def _npy_header(shape: tuple[int, ...]) -> bytes:
-    stream = io.BytesIO()
-    np.lib.format.write_array_header_1_0(stream, {"descr": "<f2", "fortran_order": False, "shape": shape})
-    return stream.getvalue()
-
-
-def _blocks_done(progress_file: Path, array_file: Path, header: bytes, row_bytes: int) -> int:
-    """Blocks that a marked progress and the file's size both vouch for."""
-    try:
-        blocks = int(json.loads(progress_file.read_text())["blocks"])
-        with array_file.open("rb") as stream:
-            if stream.read(len(header)) != header:
-                return 0
-        whole = (array_file.stat().st_size - len(header)) // (BLOCK_IMAGES * row_bytes)
-        return min(blocks, whole)
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
 
 
 def _require_space(folder: Path, missing: int, size: int, split: str) -> None:

@@ -6,7 +6,9 @@ of the pools. So the front learns from the sum of their losses in one phase and 
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -17,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork
+from poolsieve.training.features import require_finite
 from poolsieve.training.inputs import CachedInputs, Inputs
 from poolsieve.training.learners import Batch, pool_batches, pool_figures, validation_pools
 from poolsieve.training.models import TrainedModel
@@ -54,10 +57,17 @@ class FrontLearner:
         train: Training images, as the stem takes them.
         validation: Validation images, likewise.
         plan: The settings.
+        scratch: Folder of the features of the validation images while they are judged.
     """
 
     def __init__(
-        self, stem: nn.Module, model: TrainedModel, train: Inputs, validation: Inputs, plan: TrainingPlan
+        self,
+        stem: nn.Module,
+        model: TrainedModel,
+        train: Inputs,
+        validation: Inputs,
+        plan: TrainingPlan,
+        scratch: Path,
     ) -> None:
         self.name = "front"
         stem.requires_grad_(True)
@@ -66,7 +76,7 @@ class FrontLearner:
             {"stem": stem, "individual": model.individual, "gate": model.gate, **networks}
         )
         self.epochs = plan.front_epochs
-        self._train, self._validation, self._plan = train, validation, plan
+        self._train, self._validation, self._plan, self._scratch = train, validation, plan, scratch
         self._pools = {size: validation_pools(validation.labels, size, plan) for size in plan.pool_sizes}
 
     def new_layers(self) -> list[nn.Module]:
@@ -80,7 +90,7 @@ class FrontLearner:
         by_size = []
         for size in self._plan.pool_sizes:
             rng = epoch_generator(self._plan.seed, f"{self.name} pools {size}", epoch)
-            number = -(-self._plan.pools_per_epoch // len(self._plan.pool_sizes))
+            number = max(2, -(-self._plan.pools_per_epoch // len(self._plan.pool_sizes)))
             pools = draw_pools(self._train.labels, split_by_shares(number, self._plan.shares_of(size)), rng)
             by_size.append(pool_batches(pools, self._plan.batch_pools, epoch))
         return [batch for turn in zip(*by_size, strict=True) for batch in turn]
@@ -130,7 +140,7 @@ class FrontLearner:
     def judge(self, module: nn.Module) -> dict[str, float]:
         """Weighted accuracy on validation pools, averaged over pool sizes, selects."""
         parts = cast(nn.ModuleDict, module)
-        validation = stem_features(parts["stem"], self._validation)
+        validation = stem_features(parts["stem"], self._validation, self._scratch)
         every = []
         for size in self._plan.pool_sizes:
             network = cast(PooledNetwork, parts[f"counting_{size}"])
@@ -147,11 +157,23 @@ class FrontLearner:
 
 
 @torch.inference_mode()
-def stem_features(stem: nn.Module, inputs: Inputs) -> CachedInputs:
-    """Front features of the plain views of a whole split, in memory."""
+def stem_features(stem: nn.Module, inputs: Inputs, scratch: Path) -> CachedInputs:
+    """Front features of the plain views of a whole split, in a file that is gone when they are.
+
+    Args:
+        stem: The learning part of the front.
+        inputs: What it takes.
+        scratch: Folder of that file; a split may be larger than memory.
+    """
     stem.eval()
-    parts: list[NDArray[np.float16]] = []
-    for begin in range(0, len(inputs.labels), BATCH):
-        batch = inputs.plain(np.arange(begin, min(begin + BATCH, len(inputs.labels))))
-        parts.append(stem(batch).permute(0, 2, 3, 1).contiguous().half().numpy())
-    return CachedInputs(np.concatenate(parts)[:, None], inputs.labels)
+    scratch.mkdir(parents=True, exist_ok=True)
+    images = len(inputs.labels)
+    with tempfile.TemporaryFile(dir=scratch) as stream:
+        for begin in range(0, images, BATCH):
+            batch = inputs.plain(np.arange(begin, min(begin + BATCH, images)))
+            features: NDArray[np.float16] = stem(batch).permute(0, 2, 3, 1).contiguous().half().numpy()
+            require_finite(features)
+            stream.write(features.tobytes())
+        stream.flush()
+        mapped = np.memmap(stream, np.float16, "r", shape=(images, 1, *features.shape[1:]))
+    return CachedInputs(mapped, inputs.labels)

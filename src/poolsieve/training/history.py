@@ -18,8 +18,8 @@ History = Mapping[str, list[dict[str, float]]]
 """Records of each epoch by phase."""
 
 
-def write_history(folder: Path, history: History) -> None:
-    """Write `history.csv` (one line per epoch) and `curves.png`."""
+def write_history(folder: Path, history: History, *, curves: bool = True) -> None:
+    """Write `history.csv` (one line per epoch) and, unless told not to, `curves.png`."""
     columns = ["phase"]
     for records in history.values():
         for record in records:
@@ -31,7 +31,8 @@ def write_history(folder: Path, history: History) -> None:
         for record in records:
             writer.writerow({"phase": phase, **{name: f"{value:.6g}" for name, value in record.items()}})
     write_atomically(folder / "history.csv", text.getvalue().encode())
-    save_figure(draw_curves(history), folder / "curves.png")
+    if curves:
+        save_figure(draw_curves(history), folder / "curves.png")
 
 
 def draw_curves(history: History) -> Figure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -73,6 +73,7 @@ class ImageInputs:
     views: ViewPlan
     mean: tuple[float, ...]
     scale: tuple[float, ...]
+    _workers: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor, repr=False, compare=False)
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -89,17 +90,15 @@ class ImageInputs:
             own = np.random.default_rng(int(seed))
             return random_view(image, self.views.size, own, self.views.squaring, self.views.settings)
 
-        with ThreadPoolExecutor() as workers:
-            return self._normalised(np.stack(list(workers.map(render, rows, seeds))))
+        return self._normalised(np.stack(list(self._workers.map(render, rows, seeds))))
 
     def plain(self, positions: NDArray[np.int64]) -> Tensor:
         """The plain view of each image."""
         rows = self.dataset.of_split(self.split)[positions]
-        with ThreadPoolExecutor() as workers:
-            pixels = workers.map(
-                lambda row: self.views.render(self.dataset.files[row], self.dataset.digests[row])[0], rows
-            )
-            return self._normalised(np.stack(list(pixels)))
+        pixels = self._workers.map(
+            lambda row: self.views.render(self.dataset.files[row], self.dataset.digests[row])[0], rows
+        )
+        return self._normalised(np.stack(list(pixels)))
 
     def _normalised(self, pixels: NDArray[np.uint8]) -> Tensor:
         mean, scale = (torch.tensor(value).reshape(1, -1, 1, 1) for value in (self.mean, self.scale))

@@ -40,7 +40,8 @@ class Batch:
 class IndividualLearner:
     """Trains the individual network, and the gate's image logit beside it, on balanced epochs.
 
-    The gate so learns what the bad images look like before pools ask it where.
+    The gate so learns what the bad images look like before pools ask it where. With `learn_gate` false it
+    stays as it is, which it must where counting networks have learnt with it already.
     """
 
     def __init__(
@@ -50,9 +51,13 @@ class IndividualLearner:
         train: CachedInputs,
         validation: CachedInputs,
         plan: TrainingPlan,
+        *,
+        learn_gate: bool = True,
     ) -> None:
         self.name = "individual"
         self.module: nn.Module = nn.ModuleDict({"individual": individual, "gate": gate})
+        self._learn_gate = learn_gate
+        gate.requires_grad_(learn_gate)
         self.epochs = plan.individual_epochs
         self._train, self._validation, self._plan = train, validation, plan
 
@@ -84,10 +89,10 @@ class IndividualLearner:
         vectors = functional.dropout(individual.embed(features), optimization.dropout)
         logits = individual.final(vectors)
         loss = functional.cross_entropy(logits, labels, label_smoothing=optimization.label_smoothing)
-        head = functional.binary_cross_entropy_with_logits(gate(features)[1], labels.float())
-        return Step(
-            loss + self._plan.head_weight * head, int((logits.argmax(1) == labels).sum()), len(labels)
-        )
+        if self._learn_gate:
+            head = functional.binary_cross_entropy_with_logits(gate(features)[1], labels.float())
+            loss = loss + self._plan.head_weight * head
+        return Step(loss, int((logits.argmax(1) == labels).sum()), len(labels))
 
     def judge(self, module: nn.Module) -> dict[str, float]:
         """AUC of network and head on validation images; the network's AUC selects."""
@@ -161,9 +166,11 @@ class CountingLearner:
         return pool_figures(logits, self._pools, self._size, self._plan.prevalence)
 
 
-def validation_pools(labels: NDArray[np.int64], pool_size: int, plan: TrainingPlan) -> PoolBatch:
-    """The fixed pools of validation images by which epochs are compared."""
-    rng = epoch_generator(plan.seed, f"validation pools {pool_size}", 0)
+def validation_pools(
+    labels: NDArray[np.int64], pool_size: int, plan: TrainingPlan, purpose: str = "validation"
+) -> PoolBatch:
+    """Fixed pools of validation images; by those of the purpose "validation" epochs are compared."""
+    rng = epoch_generator(plan.seed, f"{purpose} pools {pool_size}", 0)
     return draw_pools(labels, split_by_shares(plan.validation_pools, plan.shares_of(pool_size)), rng)
 
 
@@ -183,7 +190,7 @@ def pool_figures(
     """Weighted, exact and within-one accuracy, and the AUC of pools with 0 against 1 bad image."""
     predicted = logits.argmax(axis=1)
     figures = {
-        "score": weighted_accuracy(pools.counts, predicted, pool_size, [prevalence]),
+        "score": weighted_accuracy(pools.counts, predicted, pool_size, prevalence),
         "exact": float(np.mean(predicted == pools.counts)),
         "within_one": float(np.mean(np.abs(predicted - pools.counts) <= 1)),
     }

@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from safetensors.torch import save
-from torch import Tensor, nn
+from torch import nn
 
 from poolsieve._version import __version__
 from poolsieve.files import write_atomically
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, SplitBackbone, load_backbone
 from poolsieve.networks.pooled import Merge
+from poolsieve.networks.weights import read_safetensors
 
 MODEL_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 FORMAT_VERSION = 1
+_NEEDED = ("format", "backbone", "cut", "input_size", "pool_sizes", "merge", "gate_width")
 
 
 @dataclass(frozen=True)
@@ -89,15 +90,20 @@ def load_model(folder: Path, backbone: SplitBackbone | None = None) -> TrainedMo
         folder: The run's folder.
         backbone: The network that was trained, if it was none of those that poolsieve knows by name; its
             front is overwritten.
+
+    Raises:
+        ValueError: A file is damaged, or the backbone is not the one that was trained.
+        OSError: A file is missing.
     """
-    config = json.loads((folder / CONFIG_FILE).read_text())
-    if config["format"] != FORMAT_VERSION:
-        raise ValueError(
-            f"{folder / CONFIG_FILE} has format {config['format']}; this version of poolsieve reads "
-            f"format {FORMAT_VERSION}"
-        )
+    config = _read_config(folder / CONFIG_FILE)
+    size = config["input_size"]
     if backbone is None:
-        backbone = load_backbone(config["backbone"], cut=config["cut"], pretrained=False)
+        backbone = load_backbone(config["backbone"], cut=config["cut"], pretrained=False, input_size=size)
+    elif backbone.input_size != size:
+        raise ValueError(
+            f"{folder} was trained on images of {size} pixels, but the backbone given takes "
+            f"{backbone.input_size}"
+        )
     gate = Gate(backbone.feature_shape[0], config["gate_width"])
     merge: Merge = config["merge"]
     shared = gate if merge == "gated" else None
@@ -110,17 +116,30 @@ def load_model(folder: Path, backbone: SplitBackbone | None = None) -> TrainedMo
         gate=gate,
         merge=merge,
     )
-    tensors = _read_tensors(folder / MODEL_FILE)
+    tensors, _ = read_safetensors(folder / MODEL_FILE)
     for prefix, part in model.parts().items():
         start = f"{prefix}."
-        part.load_state_dict(
-            {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
-        )
+        own = {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
+        try:
+            part.load_state_dict(own)
+        except RuntimeError as error:
+            raise ValueError(f"{folder / MODEL_FILE} does not fit {folder / CONFIG_FILE}: {error}") from error
     for module in (backbone, model.individual, gate, *model.counting.values()):
         module.eval()
     return model
 
 
-def _read_tensors(file: Path) -> dict[str, Tensor]:
-    with safe_open(file, framework="pt") as stored:
-        return {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - not a dict
+def _read_config(file: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(file.read_text())
+        missing = [name for name in _NEEDED if name not in config]
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{file}: damaged ({error})") from error
+    if missing:
+        raise ValueError(f"{file}: damaged, it has no {', '.join(missing)}")
+    if config["format"] != FORMAT_VERSION:
+        raise ValueError(
+            f"{file} has format {config['format']}; this version of poolsieve reads format {FORMAT_VERSION}"
+        )
+    values: dict[str, Any] = config
+    return values

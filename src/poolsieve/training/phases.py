@@ -66,9 +66,25 @@ class Learner(Protocol):
 
 
 def run_phase(
-    learner: Learner, optimization: Optimization, seed: int, folder: Path, reporter: Reporter
+    learner: Learner,
+    optimization: Optimization,
+    seed: int,
+    folder: Path,
+    reporter: Reporter,
+    on_epoch: Callable[[PhaseState], None] | None = None,
 ) -> PhaseState:
-    """Train to the end, from the last checkpoint if there is one; leaves the module with its best weights."""
+    """Train to the end, from the last checkpoint if there is one; leaves the module with its best weights.
+
+    Of epochs with equal scores the first is the best.
+
+    Args:
+        learner: What is trained.
+        optimization: How.
+        seed: Seed of the run.
+        folder: Where the checkpoints of this phase are.
+        reporter: Told how far it is.
+        on_epoch: Called after each epoch, once its checkpoint is saved.
+    """
     module = learner.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     average = copy.deepcopy(module).requires_grad_(False) if optimization.averaging else None
     optimizer = make_optimizer(module, learner.new_layers(), optimization)
@@ -88,6 +104,8 @@ def run_phase(
         if figures["score"] > state.best_score:
             state.best_epoch, state.best_score = state.epoch, figures["score"]
         save_checkpoint(folder, state, module, average, optimizer)
+        if on_epoch is not None:
+            on_epoch(state)
         reporter.line(_epoch_line(learner, state, figures))
     module.load_state_dict(load_best(folder, state))
     module.eval()

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from poolsieve.images.transforms import PAPER_POOLED, Squaring, ViewSettings
 from poolsieve.training.sampling import check_shares, pool_shares
 
+MAX_POOL_SIZE = 256
+"""Merging keeps in one byte which image of a pool was the largest."""
+
 Merge = Literal["gated", "max"]
 Front = Literal["frozen", "tuned", "whole"]
 Optimizer = Literal["adamw", "sgd"]
@@ -143,11 +146,17 @@ class TrainingPlan:
                 "a front is tuned from a cut point: give tune_from with front='tuned', and only then"
             )
         sizes = self.pool_sizes
-        if not sizes or any(size < 2 for size in sizes) or len(set(sizes)) != len(sizes):
-            raise ValueError(f"pool sizes are {list(sizes)}; give different whole numbers from 2 on")
-        for name in ("views", "pools_per_epoch", "validation_pools", "test_pools"):
+        if (
+            not sizes
+            or any(not 2 <= size <= MAX_POOL_SIZE for size in sizes)
+            or len(set(sizes)) != len(sizes)
+        ):
+            raise ValueError(
+                f"pool sizes are {list(sizes)}; give different whole numbers from 2 to {MAX_POOL_SIZE}"
+            )
+        for name in ("views", "validation_pools", "test_pools"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "a whole number from 1 on")
-        for name in ("batch_images", "batch_pools"):
+        for name in ("batch_images", "batch_pools", "pools_per_epoch"):  # batch norm needs two in a step
             _require(getattr(self, name) >= 2, name, getattr(self, name), "2 or more")
         for name in ("front_epochs", "individual_epochs", "epochs", "seed"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "a whole number from 0 on")
@@ -184,8 +193,14 @@ def make_plan(recipe: str = "default", **changes: Any) -> TrainingPlan:
     learns for a few epochs first.
 
     "paper" trains the whole network on images drawn anew each epoch by SGD for 90 epochs, with the plain
-    maximum. The paper trains each network on its own; here all share one front, so that retests can use its
-    features, and the front learns from the sum of their losses.
+    maximum. It departs from the paper in what follows from one front that all networks share, so that
+    retests can use its features:
+
+    * The paper trains each network on its own; here the front learns from the sum of their losses.
+    * The individual network sees single images taken from the pools of a step, rotated like them and
+      balanced within the step, not epochs of its own that are only flipped.
+    * One epoch is selected for all networks, by the score on validation pools.
+    * The loss of the gate's cheap head, which the paper does not have, reaches the front.
 
     Args:
         recipe: "default" or "paper".
@@ -213,6 +228,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "individual_epochs": 0,
         "epochs": 0,
         "pools_per_epoch": 6248,
+        "batch_pools": 8,  # 64 images: the whole of EfficientNet-Lite0 then learns in less than 16 GB
         "view_settings": PAPER_POOLED,
         "optimization": PAPER_OPTIMIZATION,
     },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,21 +15,23 @@ from numpy.typing import NDArray
 from poolsieve.files import write_atomically
 from poolsieve.images.datasets import SPLITS, ImageDataset, load_dataset
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, SplitBackbone, load_backbone
-from poolsieve.progress import Reporter
+from poolsieve.progress import Reporter, Task
 from poolsieve.training.calibration import Calibration, draw_confusion, draw_roc
+from poolsieve.training.checkpoints import PhaseState
+from poolsieve.training.claims import RunFolder, describe_run
 from poolsieve.training.features import ViewPlan, build_cache, front_extractor, hash_weights
+from poolsieve.training.folders import DISK_FULL, check_folder
 from poolsieve.training.front import FrontLearner
 from poolsieve.training.history import write_history
 from poolsieve.training.inputs import CachedInputs, ImageInputs, Inputs
 from poolsieve.training.learners import CountingLearner, IndividualLearner
 from poolsieve.training.models import TrainedModel, save_model
-from poolsieve.training.phases import run_phase
-from poolsieve.training.plan import TrainingPlan, differing_settings
+from poolsieve.training.phases import Learner, run_phase
+from poolsieve.training.plan import TrainingPlan
 from poolsieve.training.results import measure, table_lines
 from poolsieve.training.sampling import require_enough
 from poolsieve.training.validation import calibrate
 
-PLAN_FILE = "plan.json"
 ROTATION = 30.0
 """Degrees by which validation and test images are turned at most if the plan says so."""
 
@@ -62,19 +65,42 @@ def train(
         OSError: If a file is missing or the disk is full.
     """
     reporter = reporter or Reporter()
-    if backbone is None:
-        backbone = load_backbone(plan.backbone, cut=plan.cut, weights=plan.weights)
-    backbone.eval().requires_grad_(False)
-    plan = replace(plan, backbone=backbone.name, cut=backbone.cut)
-    dataset = _load_data(data, strict, reporter)
-    _check_data(dataset, plan)
-    _claim_folder(out, plan, dataset)
+    try:
+        with RunFolder(out) as folder:
+            check_folder(cache_dir, "--cache-dir")
+            if backbone is None:
+                backbone = load_backbone(plan.backbone, cut=plan.cut, weights=plan.weights)
+            backbone.eval().requires_grad_(False)
+            plan = replace(plan, backbone=backbone.name, cut=backbone.cut)
+            backbone.segment(plan.tune_from, backbone.cut)  # raises if there is nothing to tune
+            dataset = _load_data(data, strict, reporter)
+            _check_data(dataset, plan)
+            folder.claim(describe_run(plan, dataset, backbone))
+            return _train_all(backbone, dataset, plan, out, cache_dir, data.stem, reporter)
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        raise OSError(
+            f"the disk is full ({error}): the run in {out} could not be saved. Make room there and run the "
+            "same command again; it goes on after the last epoch that was saved"
+        ) from error
 
-    history: dict[str, list[dict[str, float]]] = {}
+
+def _train_all(
+    backbone: SplitBackbone,
+    dataset: ImageDataset,
+    plan: TrainingPlan,
+    out: Path,
+    cache_dir: Path,
+    task: str,
+    reporter: Reporter,
+) -> dict[str, Any]:
+    """Train, calibrate and measure in a folder that is ours."""
+    phases = _Phases(plan, out, reporter)
     torch.manual_seed(plan.seed)
     model = _new_model(backbone, plan)
     if plan.front != "frozen":
-        history["front"] = _train_front(model, dataset, plan, out, cache_dir, reporter)
+        _train_front(model, dataset, plan, phases, cache_dir, reporter)
 
     def cached(split: str) -> CachedInputs:
         array = cached_features(backbone, backbone.cut, dataset, split, plan, cache_dir, reporter)
@@ -82,17 +108,47 @@ def train(
 
     validation, test = cached("val"), cached("test")
     if plan.individual_epochs or plan.epochs:
-        history |= _train_backs(model, cached("train"), validation, plan, out, reporter)
-    settings = {"task": data.stem, "squaring": plan.squaring, "plan": plan.to_json()}
+        _train_backs(model, cached("train"), validation, plan, phases)
+    settings = {"task": task, "squaring": plan.squaring, "plan": plan.to_json()}
     save_model(out, model, settings)
-    write_history(out, history)
     reporter.line("calibrating on validation data, measuring on test data")
-    _write_calibration(out, calibrate(model, validation, plan))
-    results = measure(model, test, plan)
+    calibration = calibrate(model, validation, plan)
+    _write_calibration(out, calibration)
+    for size, part in calibration.counting.items():
+        if part.correlation is None:
+            reporter.line(
+                f"pools of {size}: too few validation images to see how errors of pools that share an image "
+                "go together; calibration.json has null there"
+            )
+    results = {**measure(model, test, plan), "unreadable_images": len(dataset.unreadable)}
     write_atomically(out / "results.json", (json.dumps(results, indent=2) + "\n").encode())
     for line in table_lines(results):
         reporter.line(line)
     return results
+
+
+class _Phases:
+    """Runs the phases of one plan and keeps `history.csv` up to date, and `curves.png` after each phase."""
+
+    def __init__(self, plan: TrainingPlan, out: Path, reporter: Reporter) -> None:
+        self._plan, self._out, self._reporter = plan, out, reporter
+        self._history: dict[str, list[dict[str, float]]] = {}
+
+    def folder(self, name: str) -> Path:
+        return self._out / "phases" / name
+
+    def run(self, learner: Learner) -> None:
+        """Train a learner to the end."""
+
+        def record(state: PhaseState) -> None:
+            self._history[learner.name] = state.history
+            write_history(self._out, self._history, curves=False)
+
+        folder = self.folder(learner.name)
+        self._history[learner.name] = run_phase(
+            learner, self._plan.optimization, self._plan.seed, folder, self._reporter, record
+        ).history
+        write_history(self._out, self._history)
 
 
 def _write_calibration(out: Path, calibration: Calibration) -> None:
@@ -157,10 +213,10 @@ def _train_front(
     model: TrainedModel,
     dataset: ImageDataset,
     plan: TrainingPlan,
-    out: Path,
+    phases: _Phases,
     cache_dir: Path,
     reporter: Reporter,
-) -> list[dict[str, float]]:
+) -> None:
     """Train the front, or its blocks after `tune_from`, with all networks; leaves it frozen."""
     backbone = model.backbone
 
@@ -172,10 +228,8 @@ def _train_front(
         return CachedInputs(array, dataset.labels[dataset.of_split(split)])
 
     stem = backbone.segment(plan.tune_from, backbone.cut)
-    learner = FrontLearner(stem, model, inputs("train"), inputs("val"), plan)
-    state = run_phase(learner, plan.optimization, plan.seed, out / "phases" / learner.name, reporter)
+    phases.run(FrontLearner(stem, model, inputs("train"), inputs("val"), plan, phases.folder("front")))
     backbone.eval().requires_grad_(False)
-    return state.history
 
 
 def _train_backs(
@@ -183,22 +237,26 @@ def _train_backs(
     train_inputs: CachedInputs,
     validation: CachedInputs,
     plan: TrainingPlan,
-    out: Path,
-    reporter: Reporter,
-) -> dict[str, list[dict[str, float]]]:
+    phases: _Phases,
+) -> None:
     """Individual network first, then the counting networks, the largest pools first.
 
     With a frozen front a counting network starts from the individual network's back, which knows the bad
     images already. The gate is learnt with the largest pools; smaller ones use it as it then is.
     """
-    history = {}
-    phases = out / "phases"
     if plan.individual_epochs:
-        individual = IndividualLearner(model.individual, model.gate, train_inputs, validation, plan)
-        state = run_phase(individual, plan.optimization, plan.seed, phases / individual.name, reporter)
-        history[individual.name] = state.history
+        individual = IndividualLearner(
+            model.individual,
+            model.gate,
+            train_inputs,
+            validation,
+            plan,
+            # Counting networks that learn no more after the front's phase need their gate as it is.
+            learn_gate=plan.epochs > 0 or plan.merge == "max",
+        )
+        phases.run(individual)
     if not plan.epochs:
-        return history
+        return
     for size in sorted(plan.pool_sizes, reverse=True):
         network = model.counting[size]
         if plan.front == "frozen":
@@ -206,21 +264,21 @@ def _train_backs(
         learner = CountingLearner(
             network, train_inputs, validation, plan, learn_gate=size == max(plan.pool_sizes)
         )
-        state = run_phase(learner, plan.optimization, plan.seed, phases / learner.name, reporter)
-        history[learner.name] = state.history
-    return history
+        phases.run(learner)
 
 
 def _load_data(data: Path, strict: bool, reporter: Reporter) -> ImageDataset:
-    begun = False
+    with ExitStack() as shown:
+        task: Task | None = None
 
-    def report(done: int, total: int) -> None:
-        nonlocal begun
-        if not begun:
-            reporter.line(f"checking {total} images")
-            begun = True
+        def report(done: int, total: int) -> None:
+            nonlocal task
+            if task is None:
+                reporter.line(f"checking {total} images")
+                task = shown.enter_context(reporter.task("checking images", total))
+            task.advance(1, f"{task.rate:.0f} images/s")
 
-    dataset = load_dataset(data, strict=strict, on_progress=report)
+        dataset = load_dataset(data, strict=strict, on_progress=report)
     reporter.line(dataset.describe())
     for message in dataset.messages():
         reporter.line(f"warning: {message}")
@@ -232,23 +290,7 @@ def _check_data(dataset: ImageDataset, plan: TrainingPlan) -> None:
         labels = dataset.labels[dataset.of_split(split)]
         bad = int(labels.sum())
         for size in plan.pool_sizes:
-            require_enough(bad, len(labels) - bad, plan.shares_of(size), f"split {split!r}")
-
-
-def _claim_folder(out: Path, plan: TrainingPlan, dataset: ImageDataset) -> None:
-    """Write the plan into a new run's folder, or make sure that an older run there had the same."""
-    data = {split: dataset.content_hash(split) for split in SPLITS}
-    file = out / PLAN_FILE
-    if file.is_file():
-        old = json.loads(file.read_text())
-        lines = differing_settings(old["plan"], plan.to_json())
-        lines += [f"data of split {split}: changed" for split in SPLITS if old["data"][split] != data[split]]
-        if lines:
-            raise ValueError(
-                f"{out} holds a run with other settings ({'; '.join(lines)}). "
-                "Give the old settings to go on with it, or another --out"
-            )
-        return
-    if out.exists() and any(out.iterdir()):
-        raise ValueError(f"{out} is not empty and holds no training run; give another --out")
-    write_atomically(file, (json.dumps({"plan": plan.to_json(), "data": data}, indent=2) + "\n").encode())
+            try:
+                require_enough(bad, len(labels) - bad, plan.shares_of(size), f"split {split!r}")
+            except ValueError as error:
+                raise ValueError(f"{error}{dataset.split_advice()}") from None

@@ -156,21 +156,15 @@ class _Deck:
         return dealt
 
 
-def weighted_accuracy(
-    counts: ArrayLike, predicted: ArrayLike, pool_size: int, prevalences: Sequence[float]
-) -> float:
+def weighted_accuracy(counts: ArrayLike, predicted: ArrayLike, pool_size: int, prevalence: float) -> float:
     """Accuracy on pools weighted by how often each count occurs: Σ_k Binom(r, p, k) Acc_k.
 
-    Averaged over the prevalences given ("Training" of the paper). Counts with no pool are left out and the
-    weights of the others scaled up.
+    See "Training" of the paper. Counts with no pool are left out and the weights of the others scaled up.
     """
     true, read = np.asarray(counts), np.asarray(predicted)
     kinds = [k for k in range(pool_size + 1) if np.any(true == k)]
     if not kinds:
         raise ValueError("there are no pools to measure")
     accuracy = np.array([np.mean(read[true == k] == k) for k in kinds])
-    scores = []
-    for prevalence in prevalences:
-        weights = binom.pmf(kinds, pool_size, prevalence)
-        scores.append(float(weights @ accuracy / weights.sum()))
-    return float(np.mean(scores))
+    weights = binom.pmf(kinds, pool_size, prevalence)
+    return float(weights @ accuracy / weights.sum())

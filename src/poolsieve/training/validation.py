@@ -29,12 +29,16 @@ CHUNK_PREVALENCE = 0.1
 
 
 def calibrate(model: TrainedModel, inputs: CachedInputs, plan: TrainingPlan) -> Calibration:
-    """Fit every output of a model to validation data."""
+    """Fit every output of a model to validation data.
+
+    The pools are drawn apart from those that selected the best epoch, on which it looks too good. They are
+    made of the same images.
+    """
     labels = inputs.labels
     readings = read_images(model.individual, model.gate, inputs)
     counting = {}
     for size, network in sorted(model.counting.items()):
-        pools = validation_pools(labels, size, plan)
+        pools = validation_pools(labels, size, plan, "calibration")
         counting[size] = calibrate_counting(
             read_pools(network, inputs, pools), pools.counts, measure_correlation(network, inputs, plan)
         )

@@ -46,7 +46,7 @@ def constrained_lasso(readings, penalty, pools_of):
             if 2.0 * reading_sum > penalty:
                 active[active_count] = j
                 active_count += 1
-        settled[chunk] = active_count == 0
+        settled[chunk] = False
         for _ in range(MAX_SWEEPS):
             largest = 0.0
             for a in range(active_count):

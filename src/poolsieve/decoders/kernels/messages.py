@@ -87,11 +87,11 @@ def propagate_beliefs(
                 _pool_messages(pool_sizes[q], likelihoods[chunk, q], belief[q], before, after, fresh)
                 unfinished = False
                 for a in range(pool_sizes[q]):
-                    value = (1.0 - keep) * fresh[a] + keep * message[q, a]
-                    if abs(value - message[q, a]) > tolerance:
+                    # The undamped difference: a damped step is short however far there is to go.
+                    if abs(fresh[a] - message[q, a]) > tolerance:
                         touched[pools[q, a]] = True
                         unfinished = True
-                    message[q, a] = value
+                    message[q, a] = (1.0 - keep) * fresh[a] + keep * message[q, a]
                 stale[q] = keep > 0.0 and unfinished
             if not visited:
                 settled[chunk] = True
@@ -105,7 +105,6 @@ def propagate_beliefs(
                     if q < 0:
                         break
                     total += message[q, places_of[j, u]]
-                posterior[chunk, j] = total
                 for u in range(weight):
                     q = pools_of[j, u]
                     if q < 0:
@@ -115,4 +114,10 @@ def propagate_beliefs(
                     if abs(told - belief[q, a]) > 0.01 * tolerance:
                         stale[q] = True
                     belief[q, a] = told
+        for j in range(images):
+            for u in range(weight):
+                q = pools_of[j, u]
+                if q < 0:
+                    break
+                posterior[chunk, j] += message[q, places_of[j, u]]
     return posterior, settled

@@ -1,0 +1,130 @@
+"""Which run a folder holds: `plan.json` with its settings, and hashes of its data and of its network."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from poolsieve.files import write_atomically
+from poolsieve.images.datasets import SPLITS, ImageDataset
+from poolsieve.networks import SplitBackbone
+from poolsieve.training.features import hash_weights
+from poolsieve.training.folders import LOCK_FILE, check_folder, is_leftover, lock_folder, remove_leftovers
+from poolsieve.training.plan import TrainingPlan, differing_settings
+
+PLAN_FILE = "plan.json"
+
+
+def describe_run(plan: TrainingPlan, dataset: ImageDataset, backbone: SplitBackbone) -> dict[str, Any]:
+    """All that decides what a run ends with, as it stands in `plan.json`."""
+    return {
+        "plan": plan.to_json(),
+        "data": {split: dataset.content_hash(split) for split in SPLITS},
+        "labels": {split: dataset.label_hash(split) for split in SPLITS},
+        "network": {
+            "weights": hash_weights(backbone),
+            "input_size": backbone.input_size,
+            "mean": list(backbone.preprocessing.mean),
+            "scale": list(backbone.preprocessing.scale),
+        },
+    }
+
+
+class RunFolder:
+    """The folder of one training run, held by one process; a context manager.
+
+    Entering looks at the folder and, if it holds a run already, locks it. A new folder is only made by
+    `claim`, so that settings and data which are refused leave nothing behind.
+
+    Args:
+        path: The folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._held = ExitStack()
+        self._locked = False
+
+    def __enter__(self) -> RunFolder:
+        check_folder(self.path, "--out")
+        if (self.path / PLAN_FILE).is_file():
+            self._lock()
+        else:
+            self._require_empty()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
+
+    def claim(self, description: dict[str, Any]) -> None:
+        """Write the description into a new run's folder, or make sure that an older run there had the same.
+
+        Raises:
+            ValueError: The folder holds another run, or another process is at work in it.
+        """
+        if not self._locked:
+            self._lock()
+        for folder in (self.path, *(self.path / "phases").glob("*/")):
+            remove_leftovers(folder)
+        file = self.path / PLAN_FILE
+        if file.is_file():
+            known = _read(file)
+            lines = _differences(known, description)
+            if lines:
+                raise ValueError(
+                    f"{self.path} holds a run with other settings ({'; '.join(lines)}). "
+                    "Give the old settings to go on with it, or another --out"
+                )
+            if known == description:
+                return
+        else:
+            self._require_empty()  # it may have been filled while the images were checked
+        write_atomically(file, (json.dumps(description, indent=2) + "\n").encode())
+
+    def _lock(self) -> None:
+        try:
+            self._held.enter_context(lock_folder(self.path))
+        except BlockingIOError:
+            raise ValueError(
+                f"another run is at work in {self.path}; wait until it ends, or give another --out"
+            ) from None
+        self._locked = True
+
+    def _require_empty(self) -> None:
+        if not self.path.exists():
+            return
+        if any(entry.name != LOCK_FILE and not is_leftover(entry) for entry in self.path.iterdir()):
+            raise ValueError(f"{self.path} is not empty and holds no training run; give another --out")
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        known: dict[str, Any] = json.loads(file.read_text())
+        if not isinstance(known["plan"], dict) or not isinstance(known["data"], dict):
+            raise TypeError("plan and data must be objects")
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{file}: damaged ({error}); give another --out") from error
+    return known
+
+
+def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    lines = differing_settings(old["plan"], new["plan"])
+    changed = [split for split in SPLITS if old["data"].get(split) != new["data"][split]]
+    lines += [f"data of split {split}: changed" for split in changed]
+    # Runs begun before these were recorded are taken at their word.
+    labels, network = old.get("labels", new["labels"]), old.get("network", new["network"])
+    lines += [
+        f"labels of split {split}: changed"
+        for split in SPLITS
+        if split not in changed and labels.get(split) != new["labels"][split]
+    ]
+    if network.get("weights") != new["network"]["weights"]:
+        lines.append("pretrained weights of the network: changed")
+    lines += [
+        f"{name}: {network.get(name)} -> {value}"
+        for name, value in new["network"].items()
+        if name != "weights" and network.get(name) != value
+    ]
+    return lines
