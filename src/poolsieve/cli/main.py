@@ -9,7 +9,9 @@ import typer
 from rich.console import Console
 
 from poolsieve._version import __version__
+from poolsieve.cli.bundles import app as bundles
 from poolsieve.cli.design import design
+from poolsieve.cli.moderate import moderate
 from poolsieve.cli.simulate import simulate
 from poolsieve.cli.train import train
 
@@ -47,6 +49,8 @@ def _options(
 app.command("design")(design)
 app.command("simulate")(simulate)
 app.command("train")(train)
+app.command("moderate")(moderate)
+app.add_typer(bundles, name="bundles")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -84,7 +84,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Instance:
-    """Allowed values of a parameter that is an object of some class, or None."""
+    """Allowed values of a parameter that is an object of some class; None may stand for the default."""
 
     kind: type
 

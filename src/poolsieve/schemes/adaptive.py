@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from poolsieve.decoders import BeliefPropagation
-from poolsieve.decoders.base import Interval, parameter
+from poolsieve.decoders.base import Instance, Interval, parameter
 from poolsieve.designs import Pooling
 from poolsieve.schemes.base import BalancedScheme, Decision, register_scheme
 from poolsieve.schemes.evidence import posterior
@@ -31,7 +31,7 @@ class Adaptive(BalancedScheme):
 
     pools_per_image: int = parameter(2, Interval(low=1, whole=True))
     retest_above: float = parameter(0.01, Interval(low=0, high=1))
-    use_head: bool = parameter(True)
+    use_head: bool = parameter(True, Instance(bool))
 
     def _decide(self, chunk: Chunk, pooling: Pooling) -> Decision:
         priors = np.full(len(chunk), self.prevalence)

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from poolsieve.decoders import BeliefPropagation
-from poolsieve.decoders.base import parameter
+from poolsieve.decoders.base import Instance, parameter
 from poolsieve.designs import Pooling, disjoint_design
 from poolsieve.schemes.base import USUAL_CHUNK, Decision, PooledScheme, register_scheme
 from poolsieve.schemes.runner import Chunk
@@ -26,7 +26,7 @@ class Dorfman(PooledScheme):
             place of its back on cached front features.
     """
 
-    recompute: bool = parameter(False)
+    recompute: bool = parameter(False, Instance(bool))
 
     @property
     def chunk_size(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from poolsieve.decoders import make_decoder
-from poolsieve.decoders.base import parameter
+from poolsieve.decoders.base import Instance, parameter
 from poolsieve.designs import Pooling
 from poolsieve.schemes.base import BalancedScheme, Decision, register_scheme
 from poolsieve.schemes.runner import Chunk
@@ -29,7 +29,7 @@ class OneShot(BalancedScheme):
         decoder: Name of a decoder; see `poolsieve.decoders.list_decoders`.
     """
 
-    decoder: str = parameter("mip")
+    decoder: str = parameter("mip", Instance(str))
 
     def __post_init__(self) -> None:
         super().__post_init__()
