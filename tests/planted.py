@@ -10,10 +10,10 @@ import numpy as np
 from PIL import Image
 
 from poolsieve.bundles import MultiplyAdds
+from poolsieve.calibration import Calibration, CountingCalibration, OutputScaling, RocCurve
 from poolsieve.engines import FrontFeatures, HeadOutput, NetworkOutput
 from poolsieve.moderation import Moderator
 from poolsieve.schemes import make_scheme
-from poolsieve.training.calibration import Calibration, CountingCalibration, OutputScaling, RocCurve
 
 SIDE = 8
 COST = MultiplyAdds(front=220, back=770, final=10, gate=10)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from poolsieve.bundles import Bundle, export_run
+from poolsieve.calibration import Calibration, calibrate_counting, fit_scaling, roc_curve
 from poolsieve.networks import (
     Gate,
     IndividualNetwork,
@@ -20,7 +21,6 @@ from poolsieve.networks import (
     load_backbone,
 )
 from poolsieve.training import make_plan
-from poolsieve.training.calibration import Calibration, calibrate_counting, fit_scaling, roc_curve
 from poolsieve.training.models import TrainedModel, load_model, save_model
 
 SIZE = 64

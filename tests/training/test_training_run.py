@@ -7,8 +7,8 @@ import pytest
 import torch
 from drawn_shapes import draw_task, small_backbone
 
+from poolsieve.calibration import Calibration
 from poolsieve.training import Optimization, TrainingPlan, make_plan
-from poolsieve.training.calibration import Calibration
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.models import load_model
 from poolsieve.training.readings import read_images, read_pools

@@ -9,8 +9,8 @@ from typing import Any
 from scipy.special import ndtri
 
 from poolsieve.bundles.config import BundleConfig
+from poolsieve.calibration import Calibration
 from poolsieve.evaluation.metrics import proportion
-from poolsieve.training.calibration import Calibration
 
 _Z = float(ndtri(0.975))
 

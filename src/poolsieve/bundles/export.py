@@ -27,7 +27,7 @@ from poolsieve.bundles.config import (
     WeightPrecision,
 )
 from poolsieve.bundles.loading import Bundle, load_bundle
-from poolsieve.training.calibration import Calibration
+from poolsieve.calibration import Calibration
 from poolsieve.training.sampling import pool_shares
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from safetensors.numpy import load as load_tensors
 from poolsieve.bundles.config import CALIBRATION_FILE, CONFIG_FILE, WEIGHTS_FILE, BundleConfig
 from poolsieve.bundles.graph_specs import GraphSpec, graph_specs
 from poolsieve.bundles.onnx_reading import read_onnx
-from poolsieve.training.calibration import Calibration
+from poolsieve.calibration import Calibration
 
 SHIPPED = Path(__file__).parent / "shipped"
 """Folder of the bundles that come with the package."""

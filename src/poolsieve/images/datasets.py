@@ -24,7 +24,7 @@ SPLITS = ("train", "val", "test")
 CLASS_FOLDERS = {"0": 0, "clear": 0, "ordinary": 0, "1": 1, "flagged": 1, "bad": 1}
 """What a class folder may be called."""
 SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
-IMAGE_ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm"})
+IMAGE_ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"})
 HASH_SHARES = {"train": 0.70, "val": 0.15, "test": 0.15}
 """Shares of the splits made by content hash."""
 _EXAMPLES = 5

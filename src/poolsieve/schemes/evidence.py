@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from poolsieve.calibration import Calibration, paired
 from poolsieve.decoders import Readings
-from poolsieve.training.calibration import Calibration, paired
 
 
 @dataclass(frozen=True)

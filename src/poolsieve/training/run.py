@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from poolsieve.calibration import Calibration, draw_confusion, draw_roc
 from poolsieve.files import write_atomically
 from poolsieve.images.datasets import SPLITS, ImageDataset, load_dataset
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, SplitBackbone, load_backbone
 from poolsieve.progress import Reporter, Task
-from poolsieve.training.calibration import Calibration, draw_confusion, draw_roc
 from poolsieve.training.checkpoints import PhaseState
 from poolsieve.training.claims import RunFolder, describe_run
 from poolsieve.training.features import ViewPlan, build_cache, front_extractor, hash_weights

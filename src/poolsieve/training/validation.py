@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from poolsieve.designs import balanced_design
-from poolsieve.networks import PooledNetwork
-from poolsieve.training.calibration import (
+from poolsieve.calibration import (
     Calibration,
     ErrorCorrelation,
     calibrate_counting,
@@ -15,6 +13,8 @@ from poolsieve.training.calibration import (
     paired,
     roc_curve,
 )
+from poolsieve.designs import balanced_design
+from poolsieve.networks import PooledNetwork
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.learners import validation_pools
 from poolsieve.training.models import TrainedModel

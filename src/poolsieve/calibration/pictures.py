@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from poolsieve.calibration.roc import RocCurve
 from poolsieve.figures import new_figure, save_figure
-from poolsieve.training.calibration.roc import RocCurve
 
 
 def draw_confusion(confusion: Sequence[Sequence[int]], path: str | os.PathLike[str]) -> Path:

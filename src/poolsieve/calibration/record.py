@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from poolsieve.calibration.error_correlation import ErrorCorrelation
+from poolsieve.calibration.roc import RocCurve
+from poolsieve.calibration.scaling import OutputScaling, fit_scaling, whole_numbers
 from poolsieve.files import write_atomically
-from poolsieve.training.calibration.error_correlation import ErrorCorrelation
-from poolsieve.training.calibration.roc import RocCurve
-from poolsieve.training.calibration.scaling import OutputScaling, fit_scaling, whole_numbers
 
 FORMAT_VERSION = 1
 

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtr, ndtri
 
+from poolsieve.calibration.scaling import whole_numbers
 from poolsieve.decoders.noise import CountNoise
 from poolsieve.designs import Pooling
-from poolsieve.training.calibration.scaling import whole_numbers
 
 LARGEST_CORRELATION = 0.99
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,8 @@ class RocCurve:
 
 def roc_curve(scores: ArrayLike, bad: ArrayLike, *, points: int = 200) -> RocCurve:
     """ROC curve of scores, higher = worse; equal scores are one step, thinned to at most `points` points."""
+    from scipy.stats import rankdata  # slow to import, and moderating needs only the curve
+
     values, flags = np.asarray(scores, dtype=np.float64), np.asarray(bad) != 0
     if values.ndim != 1 or values.shape != flags.shape:
         raise ValueError(f"one score and one label per image; got {values.shape} and {flags.shape}")

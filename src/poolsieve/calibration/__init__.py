@@ -3,16 +3,16 @@
 Nothing here needs torch, so that a calibration can be read where images are moderated.
 """
 
-from poolsieve.training.calibration.error_correlation import ErrorCorrelation, error_correlation
-from poolsieve.training.calibration.pictures import draw_confusion, draw_roc
-from poolsieve.training.calibration.record import (
+from poolsieve.calibration.error_correlation import ErrorCorrelation, error_correlation
+from poolsieve.calibration.pictures import draw_confusion, draw_roc
+from poolsieve.calibration.record import (
     Calibration,
     CountingCalibration,
     calibrate_counting,
     confusion_counts,
 )
-from poolsieve.training.calibration.roc import RocCurve, roc_curve
-from poolsieve.training.calibration.scaling import OutputScaling, fit_scaling, paired
+from poolsieve.calibration.roc import RocCurve, roc_curve
+from poolsieve.calibration.scaling import OutputScaling, fit_scaling, paired
 
 __all__ = [
     "Calibration",

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 from scipy.stats import multivariate_normal
 
-from poolsieve.decoders import CountNoise, LatentNoise
-from poolsieve.designs import Pooling
-from poolsieve.training.calibration import (
+from poolsieve.calibration import (
     Calibration,
     ErrorCorrelation,
     OutputScaling,
@@ -26,7 +24,9 @@ from poolsieve.training.calibration import (
     paired,
     roc_curve,
 )
-from poolsieve.training.calibration.error_correlation import _normal_cdf
+from poolsieve.calibration.error_correlation import _normal_cdf
+from poolsieve.decoders import CountNoise, LatentNoise
+from poolsieve.designs import Pooling
 
 # ---- scaling
 
@@ -284,5 +284,5 @@ def test_pictures(calibration, tmp_path):
 
 
 def test_calibration_needs_no_torch():
-    code = "import sys, poolsieve.training.calibration; sys.exit('torch' in sys.modules)"
+    code = "import sys, poolsieve.calibration; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
