@@ -44,7 +44,8 @@ def proportion(successes: ArrayLike, totals: ArrayLike, *, confidence: float = 0
     Images of one chunk are decoded together, so their errors are not independent. The variance is therefore
     estimated between chunks, and Wilson's interval uses the number of independent images that would have
     that variance, at most the images there are. Without a single failure (or success) nothing tells how
-    errors come together; each chunk then counts once, which is right even if they come by whole chunks.
+    errors come together; each chunk then counts once, which is right even if they come by whole chunks. One
+    cluster alone is taken as independent trials.
 
     Args:
         successes: Successes in each cluster.  # (clusters,)
@@ -64,7 +65,7 @@ def proportion(successes: ArrayLike, totals: ArrayLike, *, confidence: float = 0
         # Linearised variance of a ratio of cluster totals.
         between = ((won - share * tried) ** 2).sum() * clusters / (clusters - 1) / total**2
         effective = min(total, variance / between) if between > 0 else total
-    elif variance == 0:
+    elif variance == 0 and clusters > 1:
         effective = clusters
     z = float(ndtri(0.5 + confidence / 2))
     centre = (share + z * z / (2 * effective)) / (1 + z * z / effective)
