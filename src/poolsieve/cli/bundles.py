@@ -101,7 +101,7 @@ def export(
         typer.Option(help="How weights are stored. fp16 halves the files; networks still compute in fp32."),
     ] = "fp32",
 ) -> None:
-    """Make a bundle of a training run (needs poolsieve\\[train])."""
+    """Make a bundle of a training run (needs the extra `train`)."""
     from poolsieve.bundles import export_run
 
     bundle = export_run(run, out, precision=precision)
