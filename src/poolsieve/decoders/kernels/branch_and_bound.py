@@ -365,6 +365,21 @@ def _solve_chunk(cost, weight, pools, pools_of, places_of, pool_sizes, step, nod
 
 
 @compiled
+def _nothing_pays(reading, penalty, pools_of):
+    """Whether no flag can lower ‖y − Φx‖² + λ·Σx, as in most chunks at low prevalence."""
+    for j in range(pools_of.shape[0]):
+        change = penalty
+        for u in range(pools_of.shape[1]):
+            q = pools_of[j, u]
+            if q < 0:
+                break
+            change += 1 - 2 * reading[q]
+        if change < 0:
+            return False
+    return True
+
+
+@compiled
 def least_squares(readings, penalty, pools, pools_of, places_of, pool_sizes, step, node_limit):
     """MIP: minimise ‖y − Φx‖² + λ·Σx over binary x for every row y of `readings`.
 
@@ -381,6 +396,11 @@ def least_squares(readings, penalty, pools, pools_of, places_of, pool_sizes, ste
     cost = np.empty((pool_count, pools.shape[1] + 1))
     weight = np.full(images, penalty)
     for chunk in range(chunks):
+        if _nothing_pays(readings[chunk], penalty, pools_of):
+            x[chunk] = False
+            objective[chunk] = (readings[chunk] ** 2).sum()
+            proven[chunk] = True
+            continue
         for q in range(pool_count):
             for k in range(cost.shape[1]):
                 cost[q, k] = (readings[chunk, q] - k) ** 2
