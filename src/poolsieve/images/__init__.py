@@ -1,5 +1,10 @@
 """Reading images, bringing them to the network's input, and labelled data sets."""
 
+try:
+    import PIL  # noqa: F401
+except ImportError:
+    raise ImportError("reading images needs Pillow: pip install 'poolsieve[moderate]'") from None
+
 from poolsieve.images.datasets import (
     SPLITS,
     Duplicates,

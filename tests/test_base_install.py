@@ -1,0 +1,58 @@
+"""With the base dependencies alone: designs and decoders work, and everything else says what it needs."""
+
+import subprocess
+import sys
+
+import pytest
+
+EXTRAS = (
+    "PIL",
+    "openvino",
+    "onnxruntime",
+    "onnx",
+    "safetensors",
+    "torch",
+    "sklearn",
+    "matplotlib",
+    "pyarrow",
+)
+SCRIPT = f"""
+import sys
+for name in {EXTRAS!r}:
+    sys.modules[name] = None  # importing it fails
+from poolsieve.cli import main
+main(sys.argv[1:])
+"""
+
+
+def poolsieve(*arguments):
+    return subprocess.run([sys.executable, "-c", SCRIPT, *arguments], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["moderate", "--help"],
+        ["design", "-n", "24", "-r", "4", "-c", "3"],
+        ["simulate", "--chunks", "5", "--tuning-chunks", "0", "-p", "0.01", "-d", "comp", "-d", "bp"],
+    ],
+)
+def test_what_needs_no_extra_works(arguments):
+    done = poolsieve(*arguments)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (["moderate", ".", "--bundle", "b", "--out", "v.csv"], "poolsieve[moderate]"),
+        (["train", "data.csv", "--out", "run"], "poolsieve[train]"),
+        (["design", "-n", "24", "-r", "4", "-c", "3", "--figure", "d.png"], "poolsieve[plot]"),
+        (["simulate", "--out", "rows.parquet"], "poolsieve[parquet]"),
+    ],
+)
+def test_what_needs_an_extra_names_it(arguments, extra):
+    done = poolsieve(*arguments)
+    assert done.returncode == 2
+    assert extra in " ".join(done.stderr.split())
