@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 
 def check_writable(path: str | os.PathLike[str]) -> Path:
@@ -22,18 +25,20 @@ def check_writable(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def write_atomically(path: str | os.PathLike[str], data: bytes) -> Path:
-    """Write `data` to `path` through a temporary file beside it.
+@contextmanager
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A stream whose content appears at `path` when the block ends, whole or not at all.
 
-    A reader sees the old file or the new one, never a part; on any failure (a full disk, a missing right)
-    the old file stays and the temporary one is removed. Missing folders are made.
+    It goes to a temporary file beside `path`: a reader sees the old file or the new one, never a part; on any
+    failure (a full disk, a missing right) the old file stays and the temporary one is removed. Missing
+    folders are made.
     """
     target = check_writable(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         umask = os.umask(0)
@@ -43,4 +48,10 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> Path:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    return target
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> Path:
+    """Write `data` to `path`, whole or not at all; see `atomic_file`."""
+    with atomic_file(path) as stream:
+        stream.write(data)
+    return Path(path)

@@ -10,13 +10,13 @@ import csv
 import io
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from poolsieve.files import atomic_file
 from poolsieve.verdicts import Verdict
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
@@ -163,21 +163,9 @@ def write_verdicts(verdicts: Iterable[Verdict], path: str | os.PathLike[str]) ->
     In CSV and Parquet the pools of an image are one column of JSON; in JSONL they are a list.
     """
     target = check_output(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
     write = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parquet}[target.suffix]
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            write(verdicts, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)  # mkstemp makes it private
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with atomic_file(target) as stream:
+        write(verdicts, stream)
     return target
 
 
