@@ -1,0 +1,82 @@
+"""Running a scheme over a mixture, as moderation would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poolsieve.evaluation.image_metrics import ImageTally
+from poolsieve.evaluation.mixtures import Mixture
+from poolsieve.schemes import Chunk, CostMeter, Evidence, Scheme
+from poolsieve.schemes.cost import Price
+from poolsieve.schemes.runner import Networks
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a scheme decided about a mixture, and what that cost.
+
+    Attributes:
+        scores: Higher is worse.  # (N,)
+        pool_scores: The decoder's score before any test of the image alone; NaN without pools.  # (N,)
+        flags: Which images were declared bad.  # (N,)
+        meter: Counts what was run; its seconds are those of this process, not of moderating.
+    """
+
+    scores: NDArray[np.float64]
+    pool_scores: NDArray[np.float64]
+    flags: NDArray[np.bool_]
+    meter: CostMeter
+
+    def tally(self, mixture: Mixture) -> ImageTally:
+        """How often each distinct image was drawn and flagged."""
+        return ImageTally.count(mixture, self.flags)
+
+
+def run_scheme(
+    scheme: Scheme,
+    mixture: Mixture,
+    networks: Networks,
+    evidence: Evidence,
+    price: Price,
+    *,
+    gated: bool,
+    seed: int,
+    on_chunk: Callable[[int], None] | None = None,
+) -> Trial:
+    """Decide about a mixture, chunk by chunk.
+
+    Args:
+        scheme: How to decide.
+        mixture: About what.
+        networks: Most often `RecordedNetworks`; they are given numbers of distinct images.
+        evidence: What the networks' outputs are worth.
+        price: Multiply-adds of the networks.
+        gated: Whether features are multiplied by the gate before they are merged.
+        seed: Decides who shares a pool with whom, as in `Moderator`.
+        on_chunk: Called after each chunk with its number of images.
+    """
+    meter = CostMeter(price)
+    scores, flags = np.empty(len(mixture)), np.empty(len(mixture), dtype=bool)
+    pool_scores = np.full(len(mixture), np.nan)
+    for number, places in enumerate(mixture.chunks(scheme.chunk_size)):
+        images = mixture.images[places]
+        chunk = Chunk(
+            networks,
+            evidence,
+            meter,
+            images,  # type: ignore[arg-type]  # numbers in place of pixels
+            np.arange(len(images)),
+            len(images),
+            gated=gated,
+        )
+        decision = scheme.decide(chunk, np.random.Generator(np.random.PCG64([seed, number])))
+        scores[places], flags[places] = decision.scores, decision.flags
+        if decision.pool_scores is not None:
+            pool_scores[places] = decision.pool_scores
+        if on_chunk is not None:
+            on_chunk(len(images))
+    return Trial(scores, pool_scores, flags, meter)

@@ -1,0 +1,172 @@
+"""Records of a small real bundle against the engine itself."""
+
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from poolsieve.bundles import save_bundle
+from poolsieve.engines import open_engine
+from poolsieve.evaluation import feature_cache
+from poolsieve.evaluation.feature_cache import LabelledImages, cache_folder, hold_cache, record_images
+from poolsieve.evaluation.mixtures import draw_mixture
+from poolsieve.evaluation.pool_memory import PoolMemory
+from poolsieve.evaluation.recorded_networks import RecordedNetworks
+from poolsieve.evaluation.trials import run_scheme
+from poolsieve.moderation import Moderator
+from poolsieve.progress import Reporter
+from poolsieve.schemes import Evidence, list_schemes, make_scheme
+from poolsieve.training.models import TrainedModel
+
+QUIET = Reporter(quiet=True)
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    return tiny_bundle(tmp_path_factory.mktemp("bundle") / "tiny")
+
+
+def tiny_bundle(folder):
+    import torch
+    from torch import nn
+
+    from poolsieve.calibration import Calibration, calibrate_counting, fit_scaling, roc_curve
+    from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, Preprocessing, SplitBackbone
+
+    torch.manual_seed(0)
+    stages = {
+        "first": nn.Sequential(nn.Conv2d(3, 6, 3, 4, bias=False), nn.BatchNorm2d(6), nn.ReLU()),
+        "second": nn.Sequential(nn.Conv2d(6, 8, 3, 2), nn.ReLU()),
+    }
+    backbone = SplitBackbone(
+        "tiny", stages, nn.Linear(8, 5), cut="first", input_size=32, preprocessing=Preprocessing()
+    ).eval()
+    gate = Gate(backbone.feature_shape[0], width=16)
+    counting = {8: PooledNetwork(backbone, 8, merge="gated", gate=gate)}
+    model = TrainedModel(backbone, IndividualNetwork(backbone), counting, gate, "gated")
+    with torch.no_grad():
+        for part in (model.individual.final, counting[8].final):
+            nn.init.normal_(part.weight, std=2.0)
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 60)
+    scaling = fit_scaling(rng.normal(size=(60, 2)) + labels[:, None] * [-1, 1], labels)
+    roc = roc_curve(rng.normal(size=60) + labels, labels)
+    counts = calibrate_counting(rng.normal(size=(80, 9)), rng.integers(0, 9, 80))
+    return save_bundle(
+        folder, model, Calibration(scaling, roc, scaling, roc, {8: counts}), task="noise", squaring="pad"
+    )
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images")
+    rng = np.random.default_rng(0)
+    files = []
+    for k in range(30):
+        files.append(folder / f"{k}.png")
+        Image.fromarray(rng.integers(0, 255, (40, 40 + k, 3), dtype=np.uint8)).save(files[-1])
+    labels = np.arange(30) % 3 == 0
+    return LabelledImages("test", files, [f"{k:064x}" for k in range(30)], labels.astype(np.int64))
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr(feature_cache, "PART_IMAGES", 8)
+
+
+@pytest.mark.parametrize("scheme", list_schemes())
+def test_a_scheme_on_records_decides_as_in_moderation(bundle, images, tmp_path, scheme):
+    engine = open_engine(bundle, "openvino", threads=1)
+    folder = cache_folder(tmp_path, engine, images)
+    with hold_cache(folder):
+        records = record_images(folder, engine, images, QUIET)
+    mixture = draw_mixture(images.labels, 0.2, 230, np.random.default_rng(1))
+    made = make_scheme(scheme, (8,), prevalence=0.2 if scheme != "individual" else None)
+    moderator = Moderator(bundle, engine, made, seed=5, reading_threads=1)
+    verdicts = list(moderator.moderate([str(images.files[k]) for k in mixture.images]))
+    with PoolMemory(tmp_path / "pools.log") as memory:
+        networks = RecordedNetworks(records, engine, memory)
+        evidence = Evidence(bundle.calibration)
+        for _ in range(2):  # the second time from memory
+            trial = run_scheme(made, mixture, networks, evidence, bundle.config.cost, gated=True, seed=5)
+            assert [verdict.flagged for verdict in verdicts] == trial.flags.tolist()
+            np.testing.assert_allclose([verdict.score for verdict in verdicts], trial.scores, atol=1e-5)
+            spent = {**trial.meter.counts(), "seconds": None}
+            assert spent == {**moderator.totals.meter.counts(), "seconds": None}
+
+
+def test_vectors_of_pools_are_remembered_if_asked_for(bundle, images, tmp_path):
+    engine = open_engine(bundle, "openvino", threads=1)
+    folder = cache_folder(tmp_path, engine, images)
+    records = record_images(folder, engine, images, QUIET) if folder.mkdir() is None else None
+    pools = np.array([[0, 1, 2, -1], [2, 3, 1, 0]])
+    numbers = np.array([7, 3, 9, 1])
+    plain = engine.pooled(records.features, records.gates, np.where(pools < 0, -1, numbers[pools]), 8)
+    with PoolMemory() as memory:
+        networks = RecordedNetworks(records, engine, memory, vectors=True)
+        for _ in range(2):
+            output = networks.pooled(numbers, numbers, pools, 8)
+            np.testing.assert_array_equal(output.logits, plain.logits)
+            np.testing.assert_array_equal(output.vectors, plain.vectors)
+
+
+def test_an_interrupted_cache_goes_on_where_it_stopped(bundle, images, tmp_path, small_parts, monkeypatch):
+    engine = open_engine(bundle, "openvino", threads=1)
+    folder = cache_folder(tmp_path, engine, images)
+    compute, calls = feature_cache._compute, []
+
+    def killed_in_the_third(engine, files):
+        calls.append(len(list(files)))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return compute(engine, files)
+
+    monkeypatch.setattr(feature_cache, "_compute", killed_in_the_third)
+    with pytest.raises(KeyboardInterrupt), hold_cache(folder):
+        record_images(folder, engine, images, QUIET)
+    with hold_cache(folder):
+        resumed = record_images(folder, engine, images, QUIET)
+    assert calls == [8, 8, 8, 8, 6]
+    other = tmp_path / "other"
+    with hold_cache(other):
+        straight = record_images(other, engine, images, QUIET)
+    for name in ("features", "gates", "head_logits", "logits", "vectors"):
+        np.testing.assert_array_equal(getattr(resumed, name), getattr(straight, name))
+
+
+@pytest.mark.parametrize("damage", ["part", "features", "short", "gone"])
+def test_a_damaged_cache_is_mended(bundle, images, tmp_path, small_parts, damage):
+    engine = open_engine(bundle, "openvino", threads=1)
+    folder = tmp_path / "cache"
+    with hold_cache(folder):
+        before = record_images(folder, engine, images, QUIET)
+        features = before.features.copy()
+        file = folder / ("part-00000008.npz" if damage == "part" else "features.f32")
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 255
+        if damage == "short":
+            data = data[: len(data) // 3]
+        if damage == "gone":
+            file.unlink()
+        else:
+            file.write_bytes(bytes(data))
+        after = record_images(folder, engine, images, QUIET)
+        np.testing.assert_array_equal(after.features, features)
+        np.testing.assert_array_equal(after.logits, before.logits)
+
+
+def test_a_cache_of_something_else_or_in_use_is_refused(bundle, images, tmp_path):
+    engine = open_engine(bundle, "openvino", threads=1)
+    folder = tmp_path / "cache"
+    with hold_cache(folder):
+        record_images(folder, engine, images, QUIET)
+        with pytest.raises(ValueError, match="another evaluation is at work"), hold_cache(folder):
+            pass
+        fewer = LabelledImages("test", images.files[:5], images.digests[:5], images.labels[:5])
+        with pytest.raises(ValueError, match="records of other images or networks"):
+            record_images(folder, engine, fewer, QUIET)
+        (folder / "description.json").write_text("{")
+        with pytest.raises(ValueError, match=r"damaged .* remove the folder"):
+            record_images(folder, engine, images, QUIET)
+    shutil.rmtree(folder)
