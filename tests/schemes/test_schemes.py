@@ -105,6 +105,21 @@ def test_readings_that_fit_nothing_are_given_up_in_time():
     assert time.monotonic() - begin < 20
 
 
+def test_adaptive_tests_at_once_what_looks_bad_and_pools_the_rest():
+    """Ten images look bad to the head, two of them are: the others fill one pool less of eight."""
+    truth = truth_with(2, 104)
+    fooled = np.concatenate([np.flatnonzero(truth), np.flatnonzero(~truth)[:8]])
+    engine = PlantedEngine(delusions=np.flatnonzero(~truth)[:8])
+    scheme = make_scheme("adaptive", (4, 8), test_above=0.1, pools_per_image=1, chunk=104)
+    decision, meter, _ = decide(scheme, truth, engine=engine)
+    assert np.array_equal(decision.flags, truth)
+    assert (decision.pooling.image_weights == 0).nonzero()[0].tolist() == sorted(fooled)
+    assert meter.retests == 10
+    assert meter.pools == 12  # 94 images
+    everything, _, _ = decide(scheme, np.ones(20, dtype=bool))
+    assert set(everything.decided_by) == {"individual"}
+
+
 def test_adaptive_flags_nothing_on_the_word_of_pools_and_head_alone():
     """Head and pools are sure of bad images that are none; only the individual network knows better."""
     truth = truth_with(2, 100)

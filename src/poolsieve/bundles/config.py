@@ -13,6 +13,10 @@ CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 CALIBRATION_FILE = "calibration.json"
 CARD_FILE = "README.md"
+RECORDINGS_FILE = "recordings.safetensors"
+PLANS_FILE = "plans.json"
+OPTIONAL_FILES = frozenset({RECORDINGS_FILE, PLANS_FILE})
+"""What `poolsieve bundles record` adds."""
 FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH = "front.onnx", "head.onnx", "individual.onnx"
 
 Merge = Literal["gated", "max"]
@@ -176,9 +180,9 @@ class BundleConfig:
         if config.cost.whole == 0 or not all(value > 0 for value in config.scale):
             raise ValueError("the cost of the whole network and every scale must be above 0")
         expected = {*config.graphs, WEIGHTS_FILE, CALIBRATION_FILE, CARD_FILE}
-        if set(config.files) != expected:
+        if set(config.files) - OPTIONAL_FILES != expected:
             missing = sorted(expected - set(config.files))
-            extra = sorted(set(config.files) - expected)
+            extra = sorted(set(config.files) - expected - OPTIONAL_FILES)
             raise ValueError(f"files must name exactly the bundle's files; missing {missing}, extra {extra}")
         return config
 

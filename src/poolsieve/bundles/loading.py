@@ -8,15 +8,25 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
-from poolsieve.bundles.config import CALIBRATION_FILE, CONFIG_FILE, WEIGHTS_FILE, BundleConfig
+from poolsieve.bundles.config import (
+    CALIBRATION_FILE,
+    CONFIG_FILE,
+    RECORDINGS_FILE,
+    WEIGHTS_FILE,
+    BundleConfig,
+)
 from poolsieve.bundles.graph_specs import GraphSpec, graph_specs
 from poolsieve.bundles.onnx_reading import read_onnx
 from poolsieve.calibration import Calibration
+
+if TYPE_CHECKING:
+    from poolsieve.recordings import Recordings
 
 SHIPPED = Path(__file__).parent / "shipped"
 """Folder of the bundles that come with the package."""
@@ -42,6 +52,26 @@ class Bundle:
     def name(self) -> str:
         """Name of the folder."""
         return self.path.name
+
+    @property
+    def has_recordings(self) -> bool:
+        """Whether plans can be made for it."""
+        return RECORDINGS_FILE in self.config.files
+
+    def recordings(self) -> Recordings:
+        """What its networks said of labelled images.
+
+        Raises:
+            ValueError: It has none.
+        """
+        from poolsieve.recordings import Recordings  # which needs engines, which need bundles
+
+        if not self.has_recordings:
+            raise ValueError(
+                f"the bundle {self.name} has no recordings to plan from; make them of labelled images with: "
+                f"poolsieve bundles record {self.path} DATA"
+            )
+        return Recordings.from_bytes(self.read(RECORDINGS_FILE))
 
     def read(self, file: str) -> bytes:
         """Content of one of its files, which is checked again, so that what was checked is what is used."""
@@ -153,6 +183,8 @@ def _problems(folder: Path, config: BundleConfig) -> Iterator[str]:
                 _check_weights(data)
             elif name == CALIBRATION_FILE:
                 _check_calibration(Calibration.from_json(json.loads(data)), config)
+            elif name == RECORDINGS_FILE:
+                _check_recordings(data, config)
         except ValueError as error:
             yield f"{folder / name}: {error}"
     for file in sorted(folder.glob("*.onnx")):
@@ -185,6 +217,16 @@ def _check_weights(data: bytes) -> None:
     for name, values in tensors.items():
         if np.issubdtype(values.dtype, np.floating) and not np.isfinite(values).all():
             raise ValueError(f"the weights {name!r} are not finite numbers")
+
+
+def _check_recordings(data: bytes, config: BundleConfig) -> None:
+    from poolsieve.recordings.readings import Recordings
+
+    sizes = {pool.pool_size for pool in Recordings.from_bytes(data).pools}
+    if not sizes <= set(config.pool_sizes):
+        raise ValueError(
+            f"recorded with pools of {sorted(sizes)}, but there are networks for {list(config.pool_sizes)}"
+        )
 
 
 def _check_calibration(calibration: Calibration, config: BundleConfig) -> None:

@@ -1,4 +1,4 @@
-"""`poolsieve bundles`: list, show, verify and export bundles."""
+"""`poolsieve bundles`: list, show, verify, export and record bundles."""
 
 from __future__ import annotations
 
@@ -109,6 +109,31 @@ def export(
         typer.echo(f"{name + ':':<15}{value}")
 
 
+@app.command()
+def record(
+    bundle: BundleArgument,
+    data: Annotated[
+        Path,
+        typer.Argument(help="Labelled images: a folder of class folders, or a CSV file.", show_default=False),
+    ],
+    split: Annotated[
+        Literal["val", "test", "train"],
+        typer.Option(help="Part of the data; not one that the networks were trained on."),
+    ] = "val",
+    engine: Annotated[
+        Literal["auto", "openvino", "onnxruntime", "torch"], typer.Option(help="What runs the networks.")
+    ] = "auto",
+    threads: Annotated[int | None, typer.Option(help="Threads that the networks run on.")] = None,
+    seed: Annotated[int, typer.Option(help="Decides which pools are drawn.")] = 0,
+) -> None:
+    """Run a bundle on labelled images and keep what it says, so that `poolsieve plan` can plan with it."""
+    from poolsieve.bundles.recording import record_bundle
+
+    changed = record_bundle(bundle, data, split=split, engine=engine, threads=threads, seed=seed)
+    for name, value in _description(changed):
+        typer.echo(f"{name + ':':<15}{value}")
+
+
 def _location(path: Path) -> str:
     from poolsieve.bundles.loading import SHIPPED
 
@@ -139,6 +164,12 @@ def _description(bundle: Bundle) -> list[tuple[str, str]]:
         total = sum(map(sum, part.confusion))
         exact = sum(row[k] for k, row in enumerate(part.confusion))
         lines.append((f"pools of {pool_size}", f"{exact} of {total} validation pools counted exactly"))
+    recorded = "none; make them with: poolsieve bundles record BUNDLE DATA"
+    if bundle.has_recordings:
+        recordings = bundle.recordings()
+        bad = int(recordings.bad.sum())
+        recorded = f"{bad} bad and {len(recordings.bad) - bad} clear images, to plan from"
+    lines.append(("recordings", recorded))
     made_by = ", ".join(f"{name} {version}" for name, version in config.versions.items())
     lines += [
         ("files", f"{len(config.files) + 1}, {size / 1e6:.1f} MB, weights {config.precision}"),

@@ -70,6 +70,10 @@ def moderate(
     retest_above: Annotated[
         float | None, typer.Option(help="adaptive: posterior from which an image is tested individually.")
     ] = None,
+    test_above: Annotated[
+        float | None,
+        typer.Option(help="adaptive: posterior by the head from which an image is tested without pools."),
+    ] = None,
     clear_below: Annotated[
         float | None, typer.Option(help="cascade: posterior by the head below which an image is clear.")
     ] = None,
@@ -115,6 +119,7 @@ def moderate(
         prevalence=prevalence,
         threshold=threshold,
         retest_above=retest_above,
+        test_above=test_above,
         clear_below=clear_below,
         decoder=decoder,
         use_head=False if no_head else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poolsieve.decoders import BeliefPropagation
 from poolsieve.decoders.base import Instance, Interval, parameter
@@ -21,25 +22,43 @@ class Adaptive(BalancedScheme):
 
     The head's calibrated score gives each image a prior, belief propagation over a balanced design its
     posterior. An image whose posterior is below `retest_above` is clear; about every other one the individual
-    network decides, so that no image is flagged for its pool-mates' sake.
+    network decides, so that no image is flagged for its pool-mates' sake. Images that look bad to the head
+    would be tested anyway and hide others in a pool: from `test_above` on they are tested without pools.
 
     Attributes:
         pools_per_image: Pools that every image is in.
         retest_above: Posterior from which an image is tested individually.
+        test_above: Posterior by the head from which an image is tested at once; 1 leaves all to the pools.
         use_head: Take priors from the head; else every image has the prior `prevalence`.
     """
 
     pools_per_image: int = parameter(2, Interval(low=1, whole=True))
     retest_above: float = parameter(0.01, Interval(low=0, high=1))
+    test_above: float = parameter(1.0, Interval(low=0, high=1))
     use_head: bool = parameter(True, Instance(bool))
 
-    def _decide(self, chunk: Chunk, pooling: Pooling) -> Decision:
-        priors = np.full(len(chunk), self.prevalence)
+    def decide(self, chunk: Chunk, rng: np.random.Generator) -> Decision:
+        """Look with the head, test what looks bad, pool the rest."""
+        left = np.flatnonzero(self._priors(chunk) < self.test_above) if self.test_above < 1 else None
+        if left is None or len(left) == len(chunk):
+            return super().decide(chunk, rng)
+        if not len(left):
+            return self._test_all(chunk)
+        pooling = chunk.arrange_some(self.design_for(len(left)), left, rng)
+        if pooling.pool_count >= len(left):
+            return self._test_all(chunk)
+        return self._decide(chunk, pooling)
+
+    def _priors(self, chunk: Chunk) -> NDArray[np.float64]:
         if self.use_head and chunk.evidence.knows_head:
-            priors = posterior(self.prevalence, chunk.head_evidence())
+            return posterior(self.prevalence, chunk.head_evidence())
+        return np.full(len(chunk), self.prevalence)
+
+    def _decide(self, chunk: Chunk, pooling: Pooling) -> Decision:
+        priors = self._priors(chunk)
         readings = chunk.read_pools(pooling)
         with chunk.meter.time("decoding"):
             posteriors = BeliefPropagation().decode(readings, pooling, priors).scores[0]
-        retested = np.flatnonzero(posteriors >= self.retest_above)
+        tested = (posteriors >= self.retest_above) | (pooling.image_weights == 0)
         flags = np.zeros(len(chunk), dtype=bool)
-        return self._decision(chunk, pooling, readings, posteriors, flags, retested, priors)
+        return self._decision(chunk, pooling, readings, posteriors, flags, np.flatnonzero(tested), priors)

@@ -1,0 +1,123 @@
+"""Adding recordings to a bundle: what its networks say of labelled images; needs no torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poolsieve.bundles.config import CONFIG_FILE, RECORDINGS_FILE
+from poolsieve.bundles.loading import Bundle, load_bundle
+from poolsieve.files import write_atomically
+from poolsieve.images.datasets import load_dataset
+from poolsieve.images.reading import read_image
+from poolsieve.images.transforms import plain_view
+from poolsieve.progress import Reporter, Task
+
+MOST_BAD, MOST_CLEAR = 1000, 2000
+"""Images that are recorded at most: more do not make plans better, but fill the memory."""
+_FRONT_BATCH = 64
+
+
+def record_bundle(
+    path_or_name: str | os.PathLike[str],
+    data: Path,
+    *,
+    split: str = "val",
+    engine: str = "auto",
+    threads: int | None = None,
+    seed: int = 0,
+    reporter: Reporter | None = None,
+) -> Bundle:
+    """Run a bundle on labelled images and add what it says to the bundle.
+
+    Args:
+        path_or_name: The bundle, which is changed.
+        data: Labelled images that its networks were not trained on; see `load_dataset`.
+        split: The part of them to use.
+        engine: What runs the networks.
+        threads: Threads that they run on.
+        seed: Of the pools that are drawn.
+        reporter: Told how far it is; by default it prints to standard error.
+
+    Returns:
+        The bundle as it is then.
+
+    Raises:
+        ValueError: The bundle is damaged, or the data do not do.
+    """
+    from poolsieve.engines import open_engine
+    from poolsieve.recordings import record_readings
+    from poolsieve.schemes import Evidence
+
+    reporter = reporter or Reporter()
+    bundle = load_bundle(path_or_name)
+    networks = open_engine(bundle, engine, threads=threads)
+    pixels, bad = _labelled_pixels(bundle, data, split, seed)
+    reporter.line(f"recording {bad.sum()} bad and {(~bad).sum()} clear images of split {split}")
+    features = np.empty((len(pixels), *bundle.config.feature_shape), dtype=np.float32)
+    with reporter.task("fronts", len(pixels)) as fronts:
+        for begin in range(0, len(pixels), _FRONT_BATCH):
+            rows = slice(begin, begin + _FRONT_BATCH)
+            features[rows] = networks.front(pixels[rows]).features
+            fronts.advance(len(features[rows]), f"{fronts.rate:.0f} images/s")
+    with ExitStack() as shown:
+        task: Task | None = None
+        known = 0
+
+        def progress(done: int, total: int) -> None:
+            nonlocal task, known
+            task = task or shown.enter_context(reporter.task("pools", total))
+            task.advance(done - known, f"{task.rate:.0f} pools/s")
+            known = done
+
+        recordings = record_readings(
+            networks,
+            Evidence(bundle.calibration),
+            features,
+            bad,
+            bundle.config.pool_sizes,
+            gated=bundle.config.merge == "gated",
+            seed=seed,
+            progress=progress,
+        )
+    return add_files(bundle, {RECORDINGS_FILE: recordings.to_bytes()})
+
+
+def add_files(bundle: Bundle, contents: Mapping[str, bytes]) -> Bundle:
+    """Add files to a bundle, or replace them; its hash changes."""
+    values = bundle.config.to_json()
+    files = {name: dict(vars(record)) for name, record in bundle.config.files.items()}
+    for name, data in contents.items():
+        write_atomically(bundle.path / name, data)
+        files[name] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+    values["files"] = dict(sorted(files.items()))
+    write_atomically(bundle.path / CONFIG_FILE, (json.dumps(values, indent=2) + "\n").encode())
+    return load_bundle(bundle.path)
+
+
+def _labelled_pixels(
+    bundle: Bundle, data: Path, split: str, seed: int
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    dataset = load_dataset(data)
+    positions = dataset.of_split(split)
+    labels = dataset.labels[positions] == 1
+    rng = np.random.Generator(np.random.PCG64(seed))
+    kept = [
+        rng.permutation(positions[labels == kind])[:most]
+        for kind, most in ((True, MOST_BAD), (False, MOST_CLEAR))
+    ]
+    if not len(kept[0]) or not len(kept[1]):
+        raise ValueError(f"{data}: split {split!r} needs bad and clear images to record")
+    chosen = np.sort(np.concatenate(kept))
+    size, squaring = bundle.config.input_size, bundle.config.squaring
+    pixels = np.empty((len(chosen), size, size, 3), dtype=np.uint8)
+    for row, position in enumerate(chosen):
+        pixels[row] = plain_view(read_image(dataset.files[position], at_least=size), size, squaring)
+    return pixels, dataset.labels[chosen] == 1
