@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from poolsieve.bundles.config import BundleConfig
 from poolsieve.calibration import Calibration
 from poolsieve.evaluation.metrics import proportion
+from poolsieve.outliers import OutlierReadings
 
 _Z = float(ndtri(0.975))
 
@@ -20,6 +21,7 @@ def model_card(
     calibration: Calibration,
     results: Mapping[str, Any] | None,
     plan: Mapping[str, Any] | None,
+    outliers: OutlierReadings | None = None,
 ) -> str:
     """The card as Markdown.
 
@@ -28,14 +30,14 @@ def model_card(
         calibration: Its calibration.
         results: Figures on test data, if there are any.
         plan: Settings of the training, if known.
+        outliers: How outputs are read, if by the density of features.
     """
     sizes = ", ".join(map(str, config.pool_sizes))
     cost = config.cost
     lines = [
         f"# {config.task}: a poolsieve bundle",
         "",
-        f"Finds images of the kind that it was trained to flag (task `{config.task}`), one image at a time "
-        f"or in pools of {sizes}.",
+        f"Finds images {_what(config)} (task `{config.task}`), one image at a time or in pools of {sizes}.",
         "",
         "## Networks",
         "",
@@ -55,6 +57,7 @@ def model_card(
         "",
         *(_result_lines(results) if results is not None else ["No test results came with the training run."]),
         *_calibration_lines(calibration),
+        *_outlier_lines(outliers),
         "",
         "## Intended use",
         "",
@@ -73,6 +76,34 @@ def model_card(
         "",
     ]
     return "\n".join(lines)
+
+
+def _what(config: BundleConfig) -> str:
+    if config.kind == "outlier":
+        return "that are off-topic: unlike the on-topic ones that it has learnt, whatever else they show"
+    return "of the kind that it was trained to flag"
+
+
+def _outlier_lines(outliers: OutlierReadings | None) -> list[str]:
+    """How densities are read, for a bundle that reads them."""
+    if outliers is None:
+        return []
+    readings = {"single images": outliers.individual}
+    readings |= {f"pools of {size}": reading for size, reading in outliers.counting.items()}
+    lines = ["", "## How off-topic images are told", ""]
+    for name, reading in readings.items():
+        mixture = reading.mixture
+        how = (
+            "the density alone decides, by the histogram of scores"
+            if reading.by_density
+            else f"evidence = {reading.logit_weight:.2f} × the network's own output + "
+            f"{reading.score_weight:.2f} × log-likelihood of the score"
+        )
+        lines.append(
+            f"- Of {name}: a mixture of {mixture.clusters} Gaussians ({mixture.covariance} covariances, "
+            f"{mixture.dimensions} of {mixture.width} directions); {how}."
+        )
+    return lines
 
 
 def _data_lines(

@@ -17,9 +17,11 @@ RECORDINGS_FILE = "recordings.safetensors"
 PLANS_FILE = "plans.json"
 OPTIONAL_FILES = frozenset({RECORDINGS_FILE, PLANS_FILE})
 """What `poolsieve bundles record` adds."""
+OUTLIER_FILE = "outliers.safetensors"
 FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH = "front.onnx", "head.onnx", "individual.onnx"
 
 Merge = Literal["gated", "max"]
+Kind = Literal["classification", "outlier"]
 Squaring = Literal["pad", "stretch"]
 WeightPrecision = Literal["fp32", "fp16"]
 Choice = TypeVar("Choice", bound=str)
@@ -82,7 +84,8 @@ class BundleConfig:
     Attributes:
         format_version: Layout of the folder and of this record.
         task: What is looked for, such as "firearms".
-        kind: How outputs become readings; "classification" is softmax over counts.
+        kind: How outputs become readings; "classification" is softmax over counts, "outlier" the density of
+            the feature vectors, by the arrays of one more file.
         backbone: Name of the backbone.
         cut: The front ends after this stage.
         merge: "gated" multiplies by the gate before the maximum over a pool, "max" does not.
@@ -103,7 +106,7 @@ class BundleConfig:
 
     format_version: int
     task: str
-    kind: Literal["classification"]
+    kind: Kind
     backbone: str
     cut: str
     merge: Merge
@@ -159,7 +162,7 @@ class BundleConfig:
         config = cls(
             format_version=version,
             task=read.text("task"),
-            kind=read.choice("kind", ("classification",)),
+            kind=read.choice("kind", ("classification", "outlier")),
             backbone=read.text("backbone"),
             cut=read.text("cut"),
             merge=read.choice("merge", ("gated", "max")),
@@ -180,6 +183,8 @@ class BundleConfig:
         if config.cost.whole == 0 or not all(value > 0 for value in config.scale):
             raise ValueError("the cost of the whole network and every scale must be above 0")
         expected = {*config.graphs, WEIGHTS_FILE, CALIBRATION_FILE, CARD_FILE}
+        if config.kind == "outlier":
+            expected.add(OUTLIER_FILE)
         if set(config.files) - OPTIONAL_FILES != expected:
             missing = sorted(expected - set(config.files))
             extra = sorted(set(config.files) - expected - OPTIONAL_FILES)

@@ -19,6 +19,7 @@ from poolsieve.bundles.config import (
     CARD_FILE,
     CONFIG_FILE,
     FORMAT_VERSION,
+    OUTLIER_FILE,
     WEIGHTS_FILE,
     BundleConfig,
     FileRecord,
@@ -28,6 +29,7 @@ from poolsieve.bundles.config import (
 )
 from poolsieve.bundles.loading import Bundle, load_bundle
 from poolsieve.calibration import Calibration
+from poolsieve.outliers import OutlierReadings
 from poolsieve.training.sampling import pool_shares
 
 if TYPE_CHECKING:
@@ -86,6 +88,7 @@ def export_run(
         shares=settings["plan"].get("shares"),
         results=_read_json(run, RESULTS_FILE) if (run / RESULTS_FILE).is_file() else None,
         plan=settings["plan"],
+        outliers=_read_outliers(run) if settings.get("kind") == "outlier" else None,
         precision=precision,
     )
 
@@ -100,6 +103,7 @@ def save_bundle(
     shares: Sequence[float] | None = None,
     results: Mapping[str, Any] | None = None,
     plan: Mapping[str, Any] | None = None,
+    outliers: OutlierReadings | None = None,
     precision: WeightPrecision = "fp32",
 ) -> Bundle:
     """Write networks and their calibration as a bundle.
@@ -113,6 +117,7 @@ def save_bundle(
         shares: Shares of training pools with 0 … r bad images for the largest size; None for the paper's.
         results: Figures on test data for the model card, as in a run's `results.json`.
         plan: Settings of the training for the model card.
+        outliers: How outputs are read where off-topic images are told by the density of features.
         precision: How weights are stored.
     """
     _require_exporter()
@@ -123,9 +128,13 @@ def save_bundle(
         raise ValueError(f"{target} exists already and is not an empty folder; give another one")
     model = with_stored_precision(model, precision)
     config = _describe(model, task, squaring, shares, precision)
+    if outliers is not None:
+        config = replace(config, kind="outlier")
     contents = export_graphs(model, config, precision)
     contents[WEIGHTS_FILE] = weight_file(model, precision)
-    contents[CARD_FILE] = model_card(config, calibration, results, plan).encode()
+    if outliers is not None:
+        contents[OUTLIER_FILE] = outliers.to_bytes()
+    contents[CARD_FILE] = model_card(config, calibration, results, plan, outliers).encode()
 
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
@@ -172,6 +181,16 @@ def _read_json(folder: Path, name: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ValueError(f"{file}: holds no object")
     return values
+
+
+def _read_outliers(run: Path) -> OutlierReadings:
+    file = run / OUTLIER_FILE
+    if not file.is_file():
+        raise ValueError(f"{run} has no {OUTLIER_FILE}: finish the run with `poolsieve train` first")
+    try:
+        return OutlierReadings.from_bytes(file.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
 
 
 def _describe(

@@ -17,6 +17,7 @@ from safetensors.numpy import load as load_tensors
 from poolsieve.bundles.config import (
     CALIBRATION_FILE,
     CONFIG_FILE,
+    OUTLIER_FILE,
     RECORDINGS_FILE,
     WEIGHTS_FILE,
     BundleConfig,
@@ -24,6 +25,7 @@ from poolsieve.bundles.config import (
 from poolsieve.bundles.graph_specs import GraphSpec, graph_specs
 from poolsieve.bundles.onnx_reading import read_onnx
 from poolsieve.calibration import Calibration
+from poolsieve.outliers import OutlierReadings
 
 if TYPE_CHECKING:
     from poolsieve.recordings import Recordings
@@ -40,6 +42,7 @@ class Bundle:
         path: Its folder.
         config: What it says of itself.
         calibration: What its networks' outputs are worth.
+        outliers: How they are read where the density of feature vectors tells; None for classification.
         hash: sha256 of `config.json`; since that holds every other file's hash, it stands for all of it.
     """
 
@@ -47,6 +50,7 @@ class Bundle:
     config: BundleConfig
     calibration: Calibration
     hash: str
+    outliers: OutlierReadings | None = None
 
     @property
     def name(self) -> str:
@@ -91,7 +95,10 @@ def load_bundle(path_or_name: str | os.PathLike[str]) -> Bundle:
     config, digest = _config_and_hash(folder)
     for problem in _problems(folder, config):
         raise ValueError(problem)
-    return Bundle(folder, config, Calibration.load(folder / CALIBRATION_FILE), digest)
+    outliers = None
+    if config.kind == "outlier":
+        outliers = OutlierReadings.from_bytes(_read_checked(folder, config, OUTLIER_FILE))
+    return Bundle(folder, config, Calibration.load(folder / CALIBRATION_FILE), digest, outliers)
 
 
 def verify_bundle(path_or_name: str | os.PathLike[str]) -> list[str]:
@@ -181,6 +188,8 @@ def _problems(folder: Path, config: BundleConfig) -> Iterator[str]:
                 _check_graph(data, specs[name])
             elif name == WEIGHTS_FILE:
                 _check_weights(data)
+            elif name == OUTLIER_FILE:
+                _check_outliers(OutlierReadings.from_bytes(data), config)
             elif name == CALIBRATION_FILE:
                 _check_calibration(Calibration.from_json(json.loads(data)), config)
             elif name == RECORDINGS_FILE:
@@ -227,6 +236,19 @@ def _check_recordings(data: bytes, config: BundleConfig) -> None:
         raise ValueError(
             f"recorded with pools of {sorted(sizes)}, but there are networks for {list(config.pool_sizes)}"
         )
+
+
+def _check_outliers(readings: OutlierReadings, config: BundleConfig) -> None:
+    if sorted(readings.counting) != list(config.pool_sizes):
+        raise ValueError(
+            f"for pools of {sorted(readings.counting)}, but there are networks for {list(config.pool_sizes)}"
+        )
+    for reading in (readings.individual, *readings.counting.values()):
+        if reading.mixture.width != config.feature_width:
+            raise ValueError(
+                f"a mixture is of vectors of {reading.mixture.width} numbers, but the networks give "
+                f"{config.feature_width}"
+            )
 
 
 def _check_calibration(calibration: Calibration, config: BundleConfig) -> None:

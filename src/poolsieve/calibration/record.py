@@ -38,7 +38,7 @@ class CountingCalibration:
     Attributes:
         scaling: Logits to probabilities of counts.
         confusion: Validation pools by true count (rows) and reading (columns), where the reading is the arg
-            max of the network's outputs (eq:qmpnn_output).
+            max of the network's outputs (eq:qmpnn_output), or the histogram's count (eq:label_pool).
         correlation: How errors of pools that share an image go together; None if not measured.
     """
 
@@ -55,7 +55,10 @@ class CountingCalibration:
 
 
 def calibrate_counting(
-    logits: ArrayLike, counts: ArrayLike, correlation: ErrorCorrelation | None = None
+    logits: ArrayLike,
+    counts: ArrayLike,
+    correlation: ErrorCorrelation | None = None,
+    read: ArrayLike | None = None,
 ) -> CountingCalibration:
     """Calibrate a counting network on validation pools.
 
@@ -63,10 +66,12 @@ def calibrate_counting(
         logits: Its outputs.  # (pools, r + 1)
         counts: True counts.  # (pools,)
         correlation: From `error_correlation`, if measured.
+        read: Readings, if they are not the arg max of the outputs.  # (pools,)
     """
     table = np.asarray(logits, dtype=np.float64)
     scaling = fit_scaling(table, counts)
-    confusion = confusion_counts(counts, table.argmax(axis=1), table.shape[1] - 1)
+    read = table.argmax(axis=1) if read is None else read
+    confusion = confusion_counts(counts, read, table.shape[1] - 1)
     return CountingCalibration(scaling, tuple(tuple(row) for row in confusion.tolist()), correlation)
 
 

@@ -27,6 +27,13 @@ def train(
             show_default=False,
         ),
     ],
+    task: Annotated[
+        Literal["classification", "outlier"],
+        typer.Option(
+            help="classification: flag images like those labelled 1. outlier: flag images unlike those "
+            "labelled 0, of whatever kind; those labelled 1 are known examples of what is off topic."
+        ),
+    ] = "classification",
     recipe: Annotated[
         Literal["default", "paper"],
         typer.Option(
@@ -104,6 +111,13 @@ def train(
         int | None, typer.Option(help="Pools of the test split to report on. [default: 4000]")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    reading: Annotated[
+        Literal["combined", "density"] | None,
+        typer.Option(
+            help="With --task outlier: density is the paper's; combined also weighs the networks' own "
+            "outputs. [default: combined; density with --recipe paper]"
+        ),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse data with an unreadable image rather than leave it out.")
     ] = False,
@@ -125,7 +139,7 @@ def train(
     from dataclasses import replace
 
     from poolsieve.progress import Reporter
-    from poolsieve.training.plan import make_plan
+    from poolsieve.training.plan import OutlierSettings, make_plan
     from poolsieve.training.run import train as run_training
 
     if tune_from and front:
@@ -153,6 +167,12 @@ def train(
         "test_pools": test_pools,
         "seed": seed,
     }
+    if task == "outlier":
+        given["outliers"] = OutlierSettings(
+            reading=reading or ("density" if recipe == "paper" else "combined")
+        )
+    elif reading is not None:
+        raise ValueError("--reading is for --task outlier")
     plan = make_plan(recipe, **{name: value for name, value in given.items() if value is not None})
     if learning_rate is not None:
         plan = replace(plan, optimization=replace(plan.optimization, learning_rate=learning_rate))

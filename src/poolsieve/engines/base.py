@@ -14,6 +14,7 @@ from poolsieve.bundles import Bundle
 from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH, pooled_graph
 from poolsieve.bundles.graph_specs import TensorSpec, graph_specs
 from poolsieve.engines.merging import checked_pools, merge_block
+from poolsieve.outliers import OutlierReading
 
 Precision = Literal["fp32", "low"]
 Batches = Iterable[tuple[slice, np.ndarray]]
@@ -52,10 +53,12 @@ class NetworkOutput:
     Attributes:
         logits: Unnormalised log-probabilities of clean and bad, or of the counts 0 … r.  # (N, outputs)
         vectors: The vectors before the final layer.  # (N, F)
+        counts: What is read, where that is not the arg max of the logits.  # (N,)
     """
 
     logits: NDArray[np.float32]
     vectors: NDArray[np.float32]
+    counts: NDArray[np.int64] | None = None
 
 
 class Engine(ABC):
@@ -125,12 +128,15 @@ class Engine(ABC):
     def individual(self, features: NDArray[np.float32]) -> NetworkOutput:
         """The individual network on images, from their front features on.
 
+        With an outlier bundle the logits are the evidence that its readings make of the networks' outputs.
+
         Args:
             features: Their front features.  # (N, C, H, W)
         """
         features = _checked(features, self._specs[INDIVIDUAL_GRAPH].input)
+        outliers = self.bundle.outliers
         logits, vectors = self._run(INDIVIDUAL_GRAPH, len(features), lambda rows: features[rows])
-        return NetworkOutput(logits, vectors)
+        return _read(NetworkOutput(logits, vectors), None if outliers is None else outliers.individual)
 
     def pooled(
         self,
@@ -166,7 +172,9 @@ class Engine(ABC):
                 raise ValueError(f"features of {len(features)} images, but gates of {len(gate)}")
         table = checked_pools(pools, len(features), pool_size)
         logits, vectors = self._run(file, len(table), lambda rows: merge_block(features, gate, table[rows]))
-        return NetworkOutput(logits, vectors)
+        outliers = self.bundle.outliers
+        reading = None if outliers is None else outliers.counting[pool_size]
+        return _read(NetworkOutput(logits, vectors), reading)
 
     def _opened(self, file: str) -> Run:
         try:
@@ -198,6 +206,13 @@ def one_by_one(compute: Callable[[np.ndarray], Sequence[np.ndarray]]) -> Run:
                 output[rows] = part
 
     return run
+
+
+def _read(output: NetworkOutput, reading: OutlierReading | None) -> NetworkOutput:
+    if reading is None:
+        return output
+    logits, counts = reading.read(output.logits, output.vectors)
+    return NetworkOutput(logits, output.vectors, counts)
 
 
 def _checked(values: np.ndarray, spec: TensorSpec) -> np.ndarray:

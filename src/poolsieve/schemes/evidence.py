@@ -46,17 +46,20 @@ class Evidence:
             raise ValueError("the bundle's head is not calibrated; use a scheme without it")
         return self.calibration.head.log_likelihoods(paired(logits))
 
-    def of_pools(self, logits: ArrayLike, sizes: NDArray[np.integer]) -> Readings:
+    def of_pools(
+        self, logits: ArrayLike, sizes: NDArray[np.integer], counts: NDArray[np.integer] | None = None
+    ) -> Readings:
         """Readings of one chunk's pools: the arg max of the outputs (eq:qmpnn_output), and likelihoods.
 
         Args:
             logits: Outputs of the counting network for pools of r.  # (m, r + 1)
             sizes: How many images each pool really holds; no more can be bad.  # (m,)
+            counts: What is read, where that is not the arg max.  # (m,)
         """
         table = np.asarray(logits, dtype=np.float64)
         scaling = self.calibration.counting[table.shape[1] - 1].scaling
-        counts = np.minimum(table.argmax(axis=1), sizes)
-        return Readings(counts[None], scaling.log_likelihoods(table)[None])
+        read = np.minimum(table.argmax(axis=1) if counts is None else counts, sizes)
+        return Readings(read[None], scaling.log_likelihoods(table)[None])
 
 
 def posterior(prevalence: float, log_likelihoods: NDArray[np.float64]) -> NDArray[np.float64]:

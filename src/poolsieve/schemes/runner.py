@@ -127,8 +127,8 @@ class Chunk:
         features, gate = self.features, self._head[0] if self._gated else None
         with self._meter.time("pools"):
             self._meter.pools += pooling.pool_count
-            logits = self._networks.pooled(features, gate, pooling.pools, pooling.pool_size).logits
-        return self.evidence.of_pools(logits, pooling.pool_sizes)
+            output = self._networks.pooled(features, gate, pooling.pools, pooling.pool_size)
+        return self.evidence.of_pools(output.logits, pooling.pool_sizes, output.counts)
 
     def test(self, images: NDArray[np.intp], *, recompute: bool = False) -> NDArray[np.float32]:
         """Logits (clear, bad) of the individual network for some images.  # (len(images), 2).

@@ -18,6 +18,7 @@ Merge = Literal["gated", "max"]
 Front = Literal["frozen", "tuned", "whole"]
 Optimizer = Literal["adamw", "sgd"]
 Schedule = Literal["one-cycle", "constant"]
+Reading = Literal["combined", "density"]
 
 
 def _require(holds: bool, name: str, value: object, wanted: str) -> None:
@@ -79,6 +80,37 @@ PAPER_OPTIMIZATION = Optimization(
 
 
 @dataclass(frozen=True)
+class OutlierSettings:
+    """How off-topic images are told by the density of features (paper, "Pooled Deep Outlier Detection").
+
+    Attributes:
+        reading: "combined" weighs density and the networks' own logits as validation data suggest; "density"
+            is the paper's: the density alone.
+        clusters: Numbers K of Gaussians to choose from.
+        mixture_pools: On-topic training pools that a mixture is fitted to, M.
+        histogram_pools: Validation pools of each count that say what scores mean.
+        largest_count: The largest count t that the histogram tells.
+        bins: Bins Q of the histogram.
+    """
+
+    reading: Reading = "combined"
+    clusters: tuple[int, ...] = (1, 2, 3, 5, 8, 12)
+    mixture_pools: int = 3000
+    histogram_pools: int = 600
+    largest_count: int = 5
+    bins: int = 500
+
+    def __post_init__(self) -> None:
+        _require(self.reading in ("combined", "density"), "reading", self.reading, "'combined' or 'density'")
+        if not self.clusters or any(number < 1 for number in self.clusters):
+            raise ValueError(f"clusters is {list(self.clusters)}; give whole numbers from 1 on")
+        for name in ("mixture_pools", "histogram_pools"):
+            _require(getattr(self, name) >= 10, name, getattr(self, name), "10 or more")
+        for name in ("largest_count", "bins"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "a whole number from 1 on")
+
+
+@dataclass(frozen=True)
 class TrainingPlan:
     """All settings of one training run.
 
@@ -107,6 +139,7 @@ class TrainingPlan:
         test_pools: Pools of the test split that are reported.
         prevalence: Prevalence p in the selection by Σ Binom(r, p, k) Acc_k.
         optimization: How weights are moved.
+        outliers: How off-topic images are told by the density of features; None for plain classification.
         seed: Seed of everything random.
     """
 
@@ -133,6 +166,7 @@ class TrainingPlan:
     test_pools: int = 4000
     prevalence: float = 0.1
     optimization: Optimization = field(default_factory=Optimization)
+    outliers: OutlierSettings | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -183,6 +217,8 @@ class TrainingPlan:
         values = asdict(self)
         values["pool_sizes"] = list(self.pool_sizes)
         values["shares"] = None if self.shares is None else list(self.shares)
+        if self.outliers is not None:
+            values["outliers"]["clusters"] = list(self.outliers.clusters)
         return values
 
 

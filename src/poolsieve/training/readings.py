@@ -23,37 +23,65 @@ class ImageReadings:
     Attributes:
         individual: Logits (clean, bad) of the individual network. Shape (images, 2).
         head: Logit of the gate's cheap head that the image is bad. Shape (images,).
+        vectors: The individual network's vectors before its final layer. Shape (images, F).
     """
 
     individual: NDArray[np.float32]
     head: NDArray[np.float32]
+    vectors: NDArray[np.float32]
 
 
 @torch.inference_mode()
-def read_images(individual: IndividualNetwork, gate: Gate, inputs: CachedInputs) -> ImageReadings:
-    """Judge every image of a split, plain view."""
+def read_images(
+    individual: IndividualNetwork,
+    gate: Gate,
+    inputs: CachedInputs,
+    positions: NDArray[np.intp] | None = None,
+) -> ImageReadings:
+    """Judge images of a split, plain view: those at some positions, or all."""
     individual.eval()
     gate.eval()
-    logits, heads = [], []
-    for begin in range(0, len(inputs.labels), BATCH):
-        features = inputs.plain(np.arange(begin, min(begin + BATCH, len(inputs.labels))))
-        logits.append(individual(features).numpy())
+    logits, heads, vectors = [], [], []
+    chosen = np.arange(len(inputs.labels)) if positions is None else positions
+    for begin in range(0, len(chosen), BATCH):
+        features = inputs.plain(chosen[begin : begin + BATCH])
+        embedded = individual.embed(features)
+        logits.append(individual.final(embedded).numpy())
         heads.append(gate(features)[1].numpy())
-    return ImageReadings(np.concatenate(logits), np.concatenate(heads))
+        vectors.append(embedded.numpy())
+    return ImageReadings(np.concatenate(logits), np.concatenate(heads), np.concatenate(vectors))
+
+
+@dataclass(frozen=True)
+class PoolReadings:
+    """What a counting network says of pools.
+
+    Attributes:
+        logits: Logits of the counts. Shape (pools, r + 1).
+        vectors: The vectors before the final layer. Shape (pools, F).
+    """
+
+    logits: NDArray[np.float32]
+    vectors: NDArray[np.float32]
+
+
+def read_pools(network: PooledNetwork, inputs: CachedInputs, pools: PoolBatch) -> NDArray[np.float32]:
+    """Logits of the counts of pools, plain views. Shape (pools, r + 1)."""
+    return read_pool_vectors(network, inputs, pools).logits
 
 
 @torch.inference_mode()
-def read_pools(network: PooledNetwork, inputs: CachedInputs, pools: PoolBatch) -> NDArray[np.float32]:
-    """Logits of the counts of pools, plain views. Shape (pools, r + 1)."""
+def read_pool_vectors(network: PooledNetwork, inputs: CachedInputs, pools: PoolBatch) -> PoolReadings:
+    """Logits and vectors of pools, plain views."""
     network.eval()
-    logits = []
+    logits, vectors = [], []
     for begin in range(0, len(pools), BATCH):
         members = pools.members[begin : begin + BATCH]
         features = inputs.plain(members.T.ravel())
-        logits.append(
-            network.final(network.back(merge_disjoint(network, features, members.shape[1])[0])).numpy()
-        )
-    return np.concatenate(logits)
+        embedded = network.back(merge_disjoint(network, features, members.shape[1])[0])
+        logits.append(network.final(embedded).numpy())
+        vectors.append(embedded.numpy())
+    return PoolReadings(np.concatenate(logits), np.concatenate(vectors))
 
 
 def merge_disjoint(

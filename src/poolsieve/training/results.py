@@ -10,27 +10,33 @@ from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
 from poolsieve.networks import multiply_adds
+from poolsieve.outliers import OutlierReadings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.learners import badness
 from poolsieve.training.models import TrainedModel
 from poolsieve.training.plan import TrainingPlan
-from poolsieve.training.readings import read_images, read_pools
+from poolsieve.training.readings import read_images
 from poolsieve.training.sampling import PoolBatch, draw_pools, epoch_generator, split_by_shares
+from poolsieve.training.validation import counted
 
 
-def measure(model: TrainedModel, inputs: CachedInputs, plan: TrainingPlan) -> dict[str, Any]:
+def measure(
+    model: TrainedModel, inputs: CachedInputs, plan: TrainingPlan, outliers: OutlierReadings | None = None
+) -> dict[str, Any]:
     """All figures of a model on one split, as plain values for `results.json`."""
     labels = inputs.labels
     readings = read_images(model.individual, model.gate, inputs)
-    margin = readings.individual[:, 1] - readings.individual[:, 0]
+    individual = readings.individual
+    if outliers is not None:
+        individual, _ = outliers.individual.read(individual, readings.vectors)
+    margin = individual[:, 1] - individual[:, 0]
     probability = expit(margin.astype(np.float64))
     counting = {}
     for size, network in sorted(model.counting.items()):
         rng = epoch_generator(plan.seed, f"test pools {size}", 0)
         pools = draw_pools(labels, split_by_shares(plan.test_pools, plan.shares_of(size)), rng)
-        counting[str(size)] = counting_figures(
-            read_pools(network, inputs, pools), pools, probability[pools.members].sum(axis=1)
-        )
+        logits, read = counted(network, inputs, pools, None if outliers is None else outliers.counting[size])
+        counting[str(size)] = counting_figures(logits, pools, probability[pools.members].sum(axis=1), read)
     cost = multiply_adds(model.backbone, model.gate)
     return {
         "images": {"flagged": int(labels.sum()), "ordinary": int((labels == 0).sum())},
@@ -50,7 +56,10 @@ def measure(model: TrainedModel, inputs: CachedInputs, plan: TrainingPlan) -> di
 
 
 def counting_figures(
-    logits: NDArray[np.float32], pools: PoolBatch, summed: NDArray[np.float64]
+    logits: NDArray[np.float32],
+    pools: PoolBatch,
+    summed: NDArray[np.float64],
+    predicted: NDArray[np.int64],
 ) -> dict[str, Any]:
     """Figures of one counting network.
 
@@ -59,9 +68,9 @@ def counting_figures(
         pools: What it read.
         summed: The ideal reader's opinion: the individual network's probabilities, summed over each pool's
             images. Shape (pools,).
+        predicted: The counts that it reads. Shape (pools,).
     """
     counts, size = pools.counts, logits.shape[1] - 1
-    predicted = logits.argmax(axis=1)
     ideal = np.clip(np.rint(summed), 0, size).astype(np.int64)
     per_count = []
     for count in range(size + 1):

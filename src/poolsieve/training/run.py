@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from poolsieve.bundles.config import OUTLIER_FILE
 from poolsieve.calibration import Calibration, draw_confusion, draw_roc
 from poolsieve.files import write_atomically
 from poolsieve.images.datasets import SPLITS, ImageDataset, load_dataset
@@ -26,6 +27,7 @@ from poolsieve.training.history import write_history
 from poolsieve.training.inputs import CachedInputs, ImageInputs, Inputs
 from poolsieve.training.learners import CountingLearner, IndividualLearner
 from poolsieve.training.models import TrainedModel, save_model
+from poolsieve.training.outliers import fit_outliers
 from poolsieve.training.phases import Learner, run_phase
 from poolsieve.training.plan import TrainingPlan
 from poolsieve.training.results import measure, table_lines
@@ -109,10 +111,15 @@ def _train_all(
     validation, test = cached("val"), cached("test")
     if plan.individual_epochs or plan.epochs:
         _train_backs(model, cached("train"), validation, plan, phases)
-    settings = {"task": task, "squaring": plan.squaring, "plan": plan.to_json()}
+    kind = "classification" if plan.outliers is None else "outlier"
+    settings = {"task": task, "kind": kind, "squaring": plan.squaring, "plan": plan.to_json()}
     save_model(out, model, settings)
+    outliers = None
+    if plan.outliers is not None:
+        outliers = fit_outliers(model, cached("train"), validation, plan, reporter)
+        write_atomically(out / OUTLIER_FILE, outliers.to_bytes())
     reporter.line("calibrating on validation data, measuring on test data")
-    calibration = calibrate(model, validation, plan)
+    calibration = calibrate(model, validation, plan, outliers)
     _write_calibration(out, calibration)
     for size, part in calibration.counting.items():
         if part.correlation is None:
@@ -120,7 +127,7 @@ def _train_all(
                 f"pools of {size}: too few validation images to see how errors of pools that share an image "
                 "go together; calibration.json has null there"
             )
-    results = {**measure(model, test, plan), "unreadable_images": len(dataset.unreadable)}
+    results = {**measure(model, test, plan, outliers), "unreadable_images": len(dataset.unreadable)}
     write_atomically(out / "results.json", (json.dumps(results, indent=2) + "\n").encode())
     for line in table_lines(results):
         reporter.line(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poolsieve.calibration import (
     Calibration,
@@ -15,11 +16,12 @@ from poolsieve.calibration import (
 )
 from poolsieve.designs import balanced_design
 from poolsieve.networks import PooledNetwork
+from poolsieve.outliers import OutlierReading, OutlierReadings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.learners import validation_pools
 from poolsieve.training.models import TrainedModel
 from poolsieve.training.plan import TrainingPlan
-from poolsieve.training.readings import read_images, read_pools
+from poolsieve.training.readings import read_images, read_pool_vectors
 from poolsieve.training.sampling import PoolBatch, epoch_generator
 
 CHUNKS = 20
@@ -28,31 +30,53 @@ POOLS_PER_IMAGE = 4
 CHUNK_PREVALENCE = 0.1
 
 
-def calibrate(model: TrainedModel, inputs: CachedInputs, plan: TrainingPlan) -> Calibration:
+def calibrate(
+    model: TrainedModel, inputs: CachedInputs, plan: TrainingPlan, outliers: OutlierReadings | None = None
+) -> Calibration:
     """Fit every output of a model to validation data.
 
     The pools are drawn apart from those that selected the best epoch, on which it looks too good. They are
     made of the same images.
+
+    Args:
+        model: The networks.
+        inputs: Validation images.
+        plan: The settings.
+        outliers: How outputs are read where off-topic images are told by the density of features.
     """
     labels = inputs.labels
     readings = read_images(model.individual, model.gate, inputs)
+    individual = readings.individual
+    if outliers is not None:
+        individual, _ = outliers.individual.read(individual, readings.vectors)
     counting = {}
     for size, network in sorted(model.counting.items()):
         pools = validation_pools(labels, size, plan, "calibration")
-        counting[size] = calibrate_counting(
-            read_pools(network, inputs, pools), pools.counts, measure_correlation(network, inputs, plan)
-        )
+        reading = None if outliers is None else outliers.counting[size]
+        logits, read = counted(network, inputs, pools, reading)
+        correlation = measure_correlation(network, inputs, plan, reading)
+        counting[size] = calibrate_counting(logits, pools.counts, correlation, read)
     return Calibration(
-        individual=fit_scaling(readings.individual, labels),
-        individual_roc=roc_curve(readings.individual[:, 1] - readings.individual[:, 0], labels),
+        individual=fit_scaling(individual, labels),
+        individual_roc=roc_curve(individual[:, 1] - individual[:, 0], labels),
         head=fit_scaling(paired(readings.head), labels),
         head_roc=roc_curve(readings.head, labels),
         counting=counting,
     )
 
 
+def counted(
+    network: PooledNetwork, inputs: CachedInputs, pools: PoolBatch, reading: OutlierReading | None
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Logits (pools, r + 1) and counts (pools,) that a counting network reads, plain views."""
+    output = read_pool_vectors(network, inputs, pools)
+    if reading is None:
+        return output.logits, output.logits.argmax(axis=1)
+    return reading.read(output.logits, output.vectors)
+
+
 def measure_correlation(
-    network: PooledNetwork, inputs: CachedInputs, plan: TrainingPlan
+    network: PooledNetwork, inputs: CachedInputs, plan: TrainingPlan, reading: OutlierReading | None = None
 ) -> ErrorCorrelation | None:
     """How errors of pools that share an image go together; None if there are too few validation images."""
     images = 3 * POOLS_PER_IMAGE * network.pool_size
@@ -77,5 +101,5 @@ def measure_correlation(
         members = chosen[design.pools]
         pools = PoolBatch(members, inputs.labels[members].sum(axis=1))
         flags.append(inputs.labels[chosen])
-        readings.append(read_pools(network, inputs, pools).argmax(axis=1))
+        readings.append(counted(network, inputs, pools, reading)[1])
     return error_correlation(np.stack(flags), np.stack(readings), design)

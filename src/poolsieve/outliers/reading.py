@@ -1,0 +1,170 @@
+"""What a network's output says of a pool or an image, by the density of its feature vector."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+
+from poolsieve.outliers.histogram import BINS, ScoreHistogram, make_histogram
+from poolsieve.outliers.likelihood import ScoreLikelihood, smooth_likelihood
+from poolsieve.outliers.mixture import Mixture
+
+_LEAST_LEAD = 1e-3
+"""By how much the paper's label of an image leads, where smoothing alone would say otherwise."""
+
+
+@dataclass(frozen=True)
+class OutlierReading:
+    """Turns the outputs of one network, logits and feature vectors, into evidence of counts.
+
+    The score of a vector is its negative log density under a mixture. The paper's histogram makes a count of
+    it, the smoothed histogram a likelihood of every count. That likelihood may be combined with the network's
+    own logits, in which known off-topic classes show best: log evidence of count k = a · logit_k +
+    b · log P(score | k). With a = 0 and b = 1 it is the paper's method.
+
+    Attributes:
+        mixture: Density of on-topic vectors.
+        histogram: Score to count.
+        likelihood: Score to likelihood of every count.
+        logit_weight: The weight a.
+        score_weight: The weight b.
+    """
+
+    mixture: Mixture
+    histogram: ScoreHistogram
+    likelihood: ScoreLikelihood
+    logit_weight: float
+    score_weight: float
+
+    def __post_init__(self) -> None:
+        weights = (self.logit_weight, self.score_weight)
+        if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not any(weights):
+            raise ValueError(f"the weights of logits and score must be numbers from 0 on; got {weights}")
+        if self.histogram.largest >= self.outputs:
+            raise ValueError("the histogram counts further than the likelihood")
+
+    @property
+    def outputs(self) -> int:
+        """Counts that are told apart, r + 1; 2 for single images."""
+        return int(self.likelihood.table.shape[1])
+
+    @property
+    def by_density(self) -> bool:
+        """Whether the density alone decides, as in the paper."""
+        return self.logit_weight == 0
+
+    def read(self, logits: ArrayLike, vectors: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Evidence of every count, and the count itself.
+
+        Returns:
+            Log evidence (N, outputs), which takes the place of the logits, and counts (N,): the histogram's
+            where the density alone decides, else those with most evidence. Of single images the evidence
+            agrees with the count.
+        """
+        scores = self.mixture.scores(vectors)
+        evidence = self.evidence(logits, scores)
+        if not self.by_density:
+            return evidence.astype(np.float32), evidence.argmax(axis=1)
+        counts = self.histogram.counts(scores)
+        if self.outputs == 2:
+            lead = evidence[:, 1] - evidence[:, 0]
+            agreed = np.where(counts == 1, np.maximum(lead, _LEAST_LEAD), np.minimum(lead, -_LEAST_LEAD))
+            evidence = np.stack([-agreed / 2, agreed / 2], axis=1)
+        return evidence.astype(np.float32), counts
+
+    def evidence(self, logits: ArrayLike, scores: ArrayLike) -> NDArray[np.float64]:
+        """A · logits + b · log-likelihoods of the scores.  # (N, outputs)."""
+        table = np.asarray(logits, dtype=np.float64)
+        return self.logit_weight * table + self.score_weight * self.likelihood.log_likelihoods(scores)
+
+    def to_arrays(self) -> dict[str, NDArray]:
+        """Plain arrays by name."""
+        parts = {
+            "mixture": self.mixture.to_arrays(),
+            "histogram": self.histogram.to_arrays(),
+            "likelihood": self.likelihood.to_arrays(),
+        }
+        arrays = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
+        return arrays | {"weights": np.array([self.logit_weight, self.score_weight])}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray]) -> OutlierReading:
+        """The reverse of `to_arrays`."""
+        if "weights" not in arrays or arrays["weights"].shape != (2,):
+            raise ValueError("there are no weights of logits and score")
+        return cls(
+            Mixture.from_arrays(within(arrays, "mixture")),
+            ScoreHistogram.from_arrays(within(arrays, "histogram")),
+            ScoreLikelihood.from_arrays(within(arrays, "likelihood")),
+            *(float(weight) for weight in arrays["weights"]),
+        )
+
+
+def within(arrays: Mapping[str, NDArray], prefix: str) -> dict[str, NDArray]:
+    """The arrays whose names begin with `prefix.`, without it."""
+    start = f"{prefix}."
+    return {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}
+
+
+def make_reading(
+    mixture: Mixture,
+    logits: ArrayLike,
+    vectors: ArrayLike,
+    counts: ArrayLike,
+    *,
+    largest: int,
+    combine: bool,
+    bins: int = BINS,
+) -> OutlierReading:
+    """Learn on validation pools or images what scores mean.
+
+    Args:
+        mixture: Density of on-topic vectors.
+        logits: Outputs of the network.  # (N, outputs)
+        vectors: Its feature vectors.  # (N, D)
+        counts: True counts, every one of 0 … outputs − 1 at least twice.  # (N,)
+        largest: The largest count t that the histogram tells; pools with more are not in it.
+        combine: Combine score and logits; else the density alone decides.
+        bins: Bins Q of the histogram.
+    """
+    table, true = np.asarray(logits, dtype=np.float64), np.asarray(counts, dtype=np.int64)
+    scores = mixture.scores(vectors)
+    few = true <= largest
+    histogram = make_histogram(scores[few], true[few], bins=bins)
+    likelihood = smooth_likelihood(scores, true, table.shape[1])
+    weights = (0.0, 1.0)
+    if combine:
+        weights = fit_weights(table, likelihood.log_likelihoods(scores), true)
+    return OutlierReading(mixture, histogram, likelihood, *weights)
+
+
+def fit_weights(
+    logits: NDArray[np.float64], log_likelihoods: NDArray[np.float64], counts: NDArray[np.int64]
+) -> tuple[float, float]:
+    """Weights a, b ≥ 0 under which softmax(a · logits + b · log_likelihoods + biases) fits the counts best.
+
+    A weak normal prior on the biases and around a = b = 1/2 keeps weights finite where nothing is mistaken.
+    """
+    one_hot = np.eye(logits.shape[1])[counts]
+    logits = logits - logits.mean(axis=1, keepdims=True)
+    log_likelihoods = log_likelihoods - log_likelihoods.mean(axis=1, keepdims=True)
+
+    def penalised(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        a, b, biases = parameters[0], parameters[1], parameters[2:]
+        logs = log_softmax(a * logits + b * log_likelihoods + biases, axis=1)
+        error = np.exp(logs) - one_hot
+        away = np.concatenate([parameters[:2] - 0.5, biases])
+        value = -logs[one_hot == 1].sum() + 0.5 * away @ away
+        slope = np.array([(error * logits).sum(), (error * log_likelihoods).sum()])
+        return value / len(counts), (np.concatenate([slope, error.sum(axis=0)]) + away) / len(counts)
+
+    start = np.concatenate([[0.5, 0.5], np.zeros(logits.shape[1])])
+    bounds = [(0.01, 10.0), (0.0, 10.0)] + [(None, None)] * logits.shape[1]
+    found = minimize(penalised, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return float(found.x[0]), float(found.x[1])

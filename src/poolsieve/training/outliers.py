@@ -1,0 +1,121 @@
+"""Learning what is on topic from trained networks (paper, "Pooled Deep Outlier Detection")."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork
+from poolsieve.outliers import OutlierReading, OutlierReadings, Trial, fit_mixture, make_reading
+from poolsieve.outliers.model import swapped
+from poolsieve.progress import Reporter
+from poolsieve.training.inputs import CachedInputs
+from poolsieve.training.models import TrainedModel
+from poolsieve.training.plan import OutlierSettings, TrainingPlan
+from poolsieve.training.readings import read_images, read_pool_vectors
+from poolsieve.training.sampling import draw_pools, epoch_generator
+
+HELD_OUT_SHARE = 0.25
+"""Held-out on-topic pools for each one that a mixture is fitted to."""
+
+
+def fit_outliers(
+    model: TrainedModel,
+    train: CachedInputs,
+    validation: CachedInputs,
+    plan: TrainingPlan,
+    reporter: Reporter,
+) -> OutlierReadings:
+    """Fit mixtures to on-topic training features, and learn on validation images what their scores mean.
+
+    Held-out pools and images, which choose K and all else about a mixture, are validation ones: the networks
+    have learnt the training images, whose features so lie closer together than those of others.
+    """
+    settings = plan.outliers
+    if settings is None:
+        raise ValueError("the plan is for classification; give it outliers=OutlierSettings()")
+    individual = _fit_individual(model.individual, model.gate, train, validation, settings, plan, reporter)
+    counting = {
+        size: _fit_counting(network, train, validation, settings, plan, reporter)
+        for size, network in sorted(model.counting.items())
+    }
+    return OutlierReadings(individual, counting)
+
+
+def _fit_individual(
+    network: IndividualNetwork,
+    gate: Gate,
+    train: CachedInputs,
+    validation: CachedInputs,
+    settings: OutlierSettings,
+    plan: TrainingPlan,
+    reporter: Reporter,
+) -> OutlierReading:
+    learnt = read_images(network, gate, train, np.flatnonzero(train.labels == 0)).vectors
+    judged = read_images(network, gate, validation)
+    labels = validation.labels
+    found = fit_mixture(learnt, judged.vectors[labels == 0], clusters=settings.clusters, seed=plan.seed)
+    scores = found.mixture.scores(judged.vectors)
+    reporter.line(_found("images", len(learnt), found.best, scores, labels))
+    if message := swapped(scores[labels == 0], scores[labels == 1]):
+        reporter.line(f"warning: {message}")
+    return make_reading(
+        found.mixture,
+        judged.individual,
+        judged.vectors,
+        labels,
+        largest=1,
+        combine=settings.reading == "combined",
+        bins=settings.bins,
+    )
+
+
+def _fit_counting(
+    network: PooledNetwork,
+    train: CachedInputs,
+    validation: CachedInputs,
+    settings: OutlierSettings,
+    plan: TrainingPlan,
+    reporter: Reporter,
+) -> OutlierReading:
+    size = network.pool_size
+    learnt = _on_topic_vectors(network, train, settings.mixture_pools, "mixture", plan)
+    held_out = _on_topic_vectors(
+        network, validation, round(HELD_OUT_SHARE * settings.mixture_pools), "held-out", plan
+    )
+    found = fit_mixture(learnt, held_out, clusters=settings.clusters, seed=plan.seed)
+    rng = epoch_generator(plan.seed, f"histogram pools {size}", 0)
+    pools = draw_pools(validation.labels, np.full(size + 1, settings.histogram_pools), rng)
+    output = read_pool_vectors(network, validation, pools)
+    scores, few = found.mixture.scores(output.vectors), pools.counts <= 1
+    reporter.line(_found(f"pools of {size}", len(learnt), found.best, scores[few], pools.counts[few]))
+    return make_reading(
+        found.mixture,
+        output.logits,
+        output.vectors,
+        pools.counts,
+        largest=min(settings.largest_count, size),
+        combine=settings.reading == "combined",
+        bins=settings.bins,
+    )
+
+
+def _on_topic_vectors(
+    network: PooledNetwork, inputs: CachedInputs, number: int, purpose: str, plan: TrainingPlan
+) -> NDArray[np.float32]:
+    """Feature vectors of pools without any off-topic image.  # (number, F)."""
+    numbers = np.zeros(network.pool_size + 1, dtype=np.int64)
+    numbers[0] = number
+    rng = epoch_generator(plan.seed, f"{purpose} pools {network.pool_size}", 0)
+    return read_pool_vectors(network, inputs, draw_pools(inputs.labels, numbers, rng)).vectors
+
+
+def _found(
+    what: str, number: int, trial: Trial, scores: NDArray[np.float64], labels: NDArray[np.int64]
+) -> str:
+    return (
+        f"on-topic {what}: mixture of {trial.clusters} Gaussians ({trial.covariance}, {trial.dimensions} "
+        f"directions, shrinkage {trial.shrinkage}) from {number}; density alone tells 0 from 1 off-topic "
+        f"with AUC {roc_auc_score(labels, scores):.4f}"
+    )
