@@ -1,0 +1,5 @@
+"""Images for `make demo` that the project may ship or make: crops of packaged photographs, drawn firearms.
+
+No image of any data set is used. The photographs come inside the wheels of scikit-image, scikit-learn and
+matplotlib; the firearms are drawn by this package. Needs the extra `[demo]`.
+"""
