@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-DEMO_OUT ?= demo-output
+DEMO_OUT ?= build/demo
+# Name of a bundle that comes with the package, or the folder of one.
+BUNDLE ?= firearms
 
 .PHONY: install install-dev demo test lint format bench clean
 
@@ -15,7 +17,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[plot,parquet]'
+	$(BIN)/python -m pip install --quiet --editable '.[demo]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
@@ -23,8 +25,20 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 	@touch $@ $(VENV)/.installed
 
 demo: install
-	$(BIN)/poolsieve simulate --chunks 400 --figure $(DEMO_OUT)/simulation.png --out $(DEMO_OUT)/simulation.csv
-	$(BIN)/poolsieve design --images 100 --pool-size 8 --pools-per-image 4 --figure $(DEMO_OUT)/design.png
+	$(BIN)/python -m poolsieve.demo make $(DEMO_OUT)/images
+	@rm -f $(DEMO_OUT)/*.partial
+	@echo 'testing every image individually, to compare with'
+	@$(BIN)/poolsieve moderate $(DEMO_OUT)/images --bundle $(BUNDLE) --scheme individual \
+		--out $(DEMO_OUT)/individual.csv > $(DEMO_OUT)/individual.txt
+	$(BIN)/poolsieve moderate $(DEMO_OUT)/images --bundle $(BUNDLE) --seed 0 --out $(DEMO_OUT)/verdicts.csv \
+		--contact-sheet $(DEMO_OUT)/flagged.png --report $(DEMO_OUT)/report.html
+	@$(BIN)/python -m poolsieve.demo check $(DEMO_OUT)/individual.csv $(DEMO_OUT)/verdicts.csv
+	@echo
+	@echo 'where to look:'
+	@echo '  $(DEMO_OUT)/report.html     flagged images, their grounds and the cost; open it in a browser'
+	@echo '  $(DEMO_OUT)/flagged.png     contact sheet'
+	@echo '  $(DEMO_OUT)/verdicts.csv    one row for each image'
+	@echo '  $(DEMO_OUT)/images/         crops of photographs from Python packages, and drawn firearms'
 
 test: install-dev lint
 	$(BIN)/python -m pytest
@@ -42,4 +56,4 @@ bench: install-dev
 	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python benchmarks/decoders.py
 
 clean:
-	rm -rf $(VENV) $(DEMO_OUT) build dist src/*.egg-info
+	rm -rf $(VENV) build dist src/*.egg-info

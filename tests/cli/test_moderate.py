@@ -148,6 +148,7 @@ def test_one_image_is_explained(run, photos, tmp_path):
     [
         (("--out", "v.txt"), "verdicts are written as .csv, .jsonl, .parquet"),
         (("--out", "v.csv", "--contact-sheet", "sheet.gif"), "a contact sheet ends in .png"),
+        (("--out", "v.csv", "--report", "page.pdf"), "a report ends in .html"),
         (("--out", "v.csv", "--pool-size", 5), "networks for pools of 4, 8"),
         (("--out", "v.csv", "--scheme", "individual", "--pool-size", 8), "has no parameter 'pool_size'"),
         (("--out", "v.csv", "--seed", -3), "seed=-3"),
@@ -262,3 +263,21 @@ def test_resuming_does_only_what_is_missing(run, photos, tmp_path, monkeypatch):
     assert run(*options, "--resume").exit_code == 0
     assert judged == [30, 30, 10]
     assert out.read_bytes() == whole
+
+
+def test_a_report_shows_the_flagged_images_also_after_resuming(run, photos, tmp_path, monkeypatch):
+    (photos / "0020.png").write_bytes(b"damaged")
+    report = tmp_path / "deep/report.html"
+    options = (photos, "--out", tmp_path / "v.csv", "--report", report, "--chunk", 60, "--seed", 4)
+    monkeypatch.setattr(VerdictLog, "finish", lambda log: (_ for _ in ()).throw(OSError("killed")))
+    assert run(*options).exception is not None
+    monkeypatch.undo()
+    monkeypatch.setattr(Moderator, "load", load_planted)
+    report.unlink()
+    result = run(*options, "--resume")
+    assert result.exit_code == 1, result.output
+    assert f"wrote {report}" in result.output.replace("\n", "")
+    text = report.read_text()
+    assert text.count('src="data:image/jpeg') == 3
+    for name in ("0004.png", "0077.png", "0129.png", "0020.png"):
+        assert name in text

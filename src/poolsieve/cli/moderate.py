@@ -57,6 +57,10 @@ def moderate(
         Path | None,
         typer.Option("--contact-sheet", help="Show the worst flagged images with scores in this .png."),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="A page about the run in this .html: findings, grounds, cost."),
+    ] = None,
     explain: Annotated[
         str | None, typer.Option(help="Show the pools, readings and tests of this image.")
     ] = None,
@@ -97,12 +101,15 @@ def moderate(
     """
     from rich.console import Console
 
+    from poolsieve.files import check_writable
     from poolsieve.moderation import Moderator
     from poolsieve.verdict_files import VerdictLog, check_output
 
     check_output(out)
     if sheet is not None and sheet.suffix != ".png":
         raise ValueError(f"{sheet}: a contact sheet ends in .png")
+    if report is not None and check_writable(report).suffix != ".html":
+        raise ValueError(f"{report}: a report ends in .html")
     if copy_flagged is not None:
         copy_flagged.mkdir(parents=True, exist_ok=True)
     earlier = VerdictLog.header_of(out) if resume else None
@@ -138,8 +145,12 @@ def moderate(
     if explain is not None:
         _explain(log, explain, console)
     _show_flagged(log, source, column, copy_flagged, sheet, console)
+    if report is not None:
+        _write_report(moderator, log, source, column, report)
     log.finish()
     _print_summary(moderator, out, console)
+    if report is not None:
+        console.print(f"wrote {report}", highlight=False, markup=False, soft_wrap=True)
     if moderator.totals.errors:
         raise typer.Exit(SOME_FAILED)
 
@@ -218,6 +229,26 @@ def _show_flagged(
         contact_sheet(shown, thumbnails).save(picture, format="png")
         write_atomically(sheet, picture.getvalue())
         console.print(f"drew {len(shown):,} flagged images into {sheet}", markup=False, soft_wrap=True)
+
+
+def _write_report(
+    moderator: Moderator, log: VerdictLog, source: list[str], column: str | None, report: Path
+) -> None:
+    """A page about the run, with the images as they are now."""
+    from poolsieve.files import write_atomically
+    from poolsieve.flagged_images import thumbnail, worst
+    from poolsieve.moderation_report import RunDescription, mates_of, moderation_page
+
+    shown = worst(log.verdicts())
+    mates = mates_of(shown)
+    names = {verdict.position: verdict.path for verdict in log.verdicts() if verdict.position in mates}
+    paths = {verdict.position: verdict.path for verdict in shown}
+    thumbnails = {position: thumbnail(item) for position, item in _items_again(source, column, paths)}
+    bundle = moderator.bundle
+    run = RunDescription(bundle.name, bundle.hash, bundle.config.task, str(moderator.scheme), moderator.seed)
+    errors = (verdict for verdict in log.verdicts() if verdict.status == "error")
+    page = moderation_page(run, moderator.totals, shown, thumbnails, names, errors)
+    write_atomically(report, page.encode())
 
 
 def _items_again(source: list[str], column: str | None, paths: dict[int, str]) -> Iterator[tuple[int, Item]]:

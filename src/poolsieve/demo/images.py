@@ -78,7 +78,10 @@ class Comparison:
 
 def compare(verdicts: Path) -> Comparison:
     """Compare a CSV file of verdicts on the demo's images with what their names say."""
-    found, missed, false_flags, photographs = [], [], [], 0
+    found: list[str] = []
+    missed: list[str] = []
+    false_flags: list[str] = []
+    photographs = 0
     with verdicts.open(newline="", encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
             name, flagged = Path(row["path"]).name, row["status"] == "flagged"

@@ -119,8 +119,7 @@ def compact_pistol(rng: np.random.Generator, finish: Finish) -> Canvas:
     sheet.box(405, 95, 556, 140, BRIGHT_STEEL if finish.metal is not BRIGHT_STEEL else BLACK_STEEL, 8)
     for row in range(15):
         for column in range(8):
-            x, y = 632 + 24 * column + 4.2 * row, 336 + 18 * row - column
-            sheet.disc(x, y, 5, finish.grip, 4)
+            sheet.disc(632 + 24 * column + 4.2 * row, 336 + 18 * row - column, 5, finish.grip, 4)
     sheet.shape("440,230 560,228 570,240 452,246", finish.metal, 4)
     sheet.disc(590, 320, 13, finish.frame, 5)
     return sheet.canvas
@@ -204,9 +203,9 @@ def carbine(rng: np.random.Generator, finish: Finish) -> Canvas:
         sheet.box(x, 164, x + 6, 176, HOLLOW, 2)
     sheet.shape("206,186 268,186 256,160 244,86 230,86 222,160", finish.metal, 6)
     sheet.shape("282,138 616,132 620,212 290,210", finish.grip, 30)
-    for x in np.arange(316, 600, 30):
+    for x in range(316, 600, 30):
         sheet.shape([(x, 150), (x + 14, 150), (x + 14, 196), (x, 196)], finish.grip, 4)
-    for x in np.arange(300, 612, 18):
+    for x in range(300, 612, 18):
         sheet.box(x, 124, x + 10, 136, finish.metal, 3)
     magazine = "664,236 768,236 764,330 746,426 738,436 630,424 636,404 658,320"
     sheet.shape(magazine, finish.frame, 10)
@@ -226,7 +225,7 @@ def carbine(rng: np.random.Generator, finish: Finish) -> Canvas:
     sheet.shape("618,136 1010,132 1020,160 1016,196 620,200", finish.metal, 12)
     sheet.box(776, 152, 888, 180, HOLLOW, 3)
     sheet.box(780, 155, 884, 176, BRIGHT_STEEL, 10)
-    for x in np.arange(630, 990, 18):
+    for x in range(630, 990, 18):
         sheet.box(x, 122, x + 10, 134, finish.metal, 3)
     handle = "690,122 716,72 960,66 984,82 984,122 944,122 930,94 740,98 730,122"
     sheet.shape(handle, finish.metal, 9)
@@ -245,7 +244,7 @@ def shotgun(rng: np.random.Generator, finish: Finish) -> Canvas:
     sheet.box(120, 184, 780, 212, finish.metal, 30)
     sheet.box(116, 182, 136, 214, finish.metal, 10)
     sheet.shape("330,174 610,172 620,190 616,226 330,226 318,200", finish.grip, 28)
-    for x in np.arange(344, 604, 16):
+    for x in range(344, 604, 16):
         sheet.shape([(x, 184), (x + 6, 184), (x + 6, 220), (x, 220)], HOLLOW, 2)
     stock = "946,166 1020,196 1100,204 1362,214 1374,226 1378,352 1362,360 1130,278 1050,262 1010,268 960,236"
     sheet.shape(stock, finish.grip, 38, angle=-12)
@@ -301,7 +300,7 @@ def submachine_gun(rng: np.random.Generator, finish: Finish) -> Canvas:
     window = "254,104 274,104 276,136 252,136"
     sheet.shape("238,160 290,160 284,92 244,92", finish.metal, 6, holes=[window])
     sheet.shape("330,142 600,138 606,212 590,226 360,220 336,204", finish.grip, 26)
-    for x in np.arange(372, 580, 34):
+    for x in range(372, 580, 34):
         sheet.shape([(x, 166), (x + 18, 166), (x + 18, 176), (x, 176)], HOLLOW, 2)
     magazine = "622,226 706,226 704,300 678,410 660,462 570,444 580,420 612,320"
     sheet.shape(magazine, finish.frame, 10)

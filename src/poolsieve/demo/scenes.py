@@ -114,7 +114,8 @@ def _ground(
     view = photograph_view(photographs[kind], size, rng).filter(ImageFilter.GaussianBlur(1.2))
     pixels = np.asarray(view, dtype=np.float32) / 255
     tints = {"brick": (0.85, 0.62, 0.52), "gravel": (0.85, 0.80, 0.74), "grass": (0.62, 0.78, 0.45)}
-    return np.asarray(tints[kind], dtype=np.float32) * (0.25 + 0.75 * pixels)
+    lit = np.asarray(tints[kind]) * (0.25 + 0.75 * pixels)
+    return lit.astype(np.float32)
 
 
 def _boards(size: int, rng: np.random.Generator) -> NDArray[np.float32]:

@@ -1,0 +1,206 @@
+"""A page about one run of moderation: what was found, on what grounds, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+from poolsieve.html import data_url, escaped, page
+from poolsieve.verdicts import PoolReading, Verdict
+
+if TYPE_CHECKING:
+    from poolsieve.moderation import Totals
+    from poolsieve.schemes import CostMeter
+
+ERRORS_SHOWN = 100
+_PARTS = (
+    ("front, once for each image", "var(--pale)"),
+    ("cheap head", "var(--warm)"),
+    ("pools", "var(--accent)"),
+    ("tests of single images", "var(--bad)"),
+)
+
+
+@dataclass(frozen=True)
+class RunDescription:
+    """What it takes to run it again.
+
+    Attributes:
+        bundle: Name of the bundle.
+        bundle_hash: Its hash.
+        task: What the bundle looks for.
+        scheme: The scheme with its parameters.
+        seed: Decides who shares a pool with whom.
+    """
+
+    bundle: str
+    bundle_hash: str
+    task: str
+    scheme: str
+    seed: int
+
+
+def moderation_page(
+    run: RunDescription,
+    totals: Totals,
+    shown: Sequence[Verdict],
+    thumbnails: Mapping[int, Image.Image | None],
+    names: Mapping[int, str],
+    errors: Iterable[Verdict],
+) -> str:
+    """The page as HTML.
+
+    Args:
+        run: What was run.
+        totals: Counts, cost and estimated prevalence.
+        shown: The flagged images that are shown, in their order on the page.
+        thumbnails: Of these, by position in the source.
+        names: Names of their pool-mates, by position.
+        errors: Verdicts on images that could not be read; the first 100 are listed.
+    """
+    body = [
+        f"<h1>Moderation report: {escaped(run.task)}</h1>",
+        f'<p class="faint">bundle {escaped(run.bundle)} ({run.bundle_hash[:12]}), '
+        f"scheme {escaped(run.scheme.partition('(')[0])}</p>",
+        _facts(totals),
+        _cost(totals.meter),
+        _flagged(totals, shown, thumbnails, names),
+        _errors(totals, errors),
+        _again(run),
+    ]
+    return page(f"{run.task}: {totals.flagged:,} of {totals.images:,} images flagged", "".join(body))
+
+
+def mates_of(shown: Iterable[Verdict]) -> set[int]:
+    """Positions of all images that share a pool with one that is shown."""
+    return {position for verdict in shown for pool in verdict.pools for position in pool.members}
+
+
+def _facts(totals: Totals) -> str:
+    estimate = totals.estimated_prevalence()
+    facts = [
+        (f"{totals.images:,}", "images"),
+        (f"{totals.flagged:,}", "flagged"),
+        (f"{totals.clear:,}", "clear"),
+        (f"{totals.errors:,}", "could not be read"),
+        (f"{100 * totals.meter.share:.1f}%", "of the cost of testing every image"),
+        (f"{totals.images_per_second:,.1f}", "images a second"),
+    ]
+    cells = "".join(f'<div class="fact"><b class="number">{value}</b>{what}</div>' for value, what in facts)
+    share = "unknown" if estimate is None else f"{estimate} (95% interval)"
+    return f'<div class="facts">{cells}</div><p>Estimated share of bad images: {escaped(share)}.</p>'
+
+
+def _cost(meter: CostMeter) -> str:
+    price, images = meter.price, max(meter.images, 1)
+    whole = price.front + price.back + price.final
+    back = price.back + price.final
+    runs = (meter.fronts, meter.heads, meter.pools, meter.retests)
+    each = (price.front, price.gate, back, back)
+    shares = [number * cost / (images * whole) for number, cost in zip(runs, each, strict=True)]
+    longest = max(1.0, sum(shares))
+    spans = "".join(
+        f'<span style="width:{100 * share / longest:.2f}%;background:{colour}" title="{name}"></span>'
+        for share, (name, colour) in zip(shares, _PARTS, strict=True)
+    )
+    rows = "".join(
+        f'<tr><td><span class="key" style="background:{colour}"></span> {name}</td>'
+        f'<td class="number">{number:,} runs</td><td class="number">{100 * share:.1f}%</td></tr>'
+        for number, share, (name, colour) in zip(runs, shares, _PARTS, strict=True)
+    )
+    stages = ", ".join(f"{escaped(stage)} {seconds:.1f} s" for stage, seconds in meter.seconds.items())
+    return (
+        f'<h2>Cost</h2><div class="bar">{spans}</div>'
+        '<p class="note">The whole bar is the individual network on every image. '
+        "A share counts multiply-adds, not seconds.</p>"
+        f'<div class="wide"><table>{rows}</table></div><p class="note">Time: {stages or "none"}.</p>'
+    )
+
+
+def _flagged(
+    totals: Totals,
+    shown: Sequence[Verdict],
+    thumbnails: Mapping[int, Image.Image | None],
+    names: Mapping[int, str],
+) -> str:
+    if not shown:
+        return "<h2>Flagged images</h2><p>None.</p>"
+    cards = "".join(_card(verdict, thumbnails.get(verdict.position), names) for verdict in shown)
+    which = "all" if len(shown) == totals.flagged else f"the {len(shown):,} with the highest scores of"
+    return (
+        f'<h2>Flagged images</h2><p class="note">Shown: {which} {totals.flagged:,}. '
+        "A flag is a network's opinion; "
+        f'let people look before anything follows from it.</p><div class="cards">{cards}</div>'
+    )
+
+
+def _card(verdict: Verdict, picture: Image.Image | None, names: Mapping[int, str]) -> str:
+    image = (
+        '<div class="missing">cannot be<br>read again</div>'
+        if picture is None
+        else f'<img alt="" src="{data_url(picture)}">'
+    )
+    lines = [f"<b>{escaped(PurePath(verdict.path).name)}</b>"]
+    lines.append(f'<span class="flagged">score <span class="number">{verdict.score:.3f}</span></span>')
+    if verdict.prior is not None:
+        lines.append(f'<span class="faint">before pools: {verdict.prior:.4f}</span>')
+    if verdict.pool_score is not None:
+        lines.append(f'<span class="faint">after pools: {verdict.pool_score:.4f}</span>')
+    if verdict.decided_by == "individual":
+        lines.append(f'<span class="faint">tested on its own: {verdict.score:.4f}</span>')
+    else:
+        lines.append(
+            f'<span class="faint">decided by {escaped(verdict.decided_by)}, not tested on its own</span>'
+        )
+    pools = "".join(_pool(pool, verdict, names) for pool in verdict.pools)
+    grounds = (
+        f'<p class="faint">{escaped(verdict.path)}, position {verdict.position}, chunk {verdict.chunk}</p>'
+    )
+    count = f"{len(verdict.pools)} pools" if verdict.pools else "no pools"
+    more = f"<details><summary>grounds: {count}</summary>{grounds}{pools}</details>"
+    side = f'<div class="side">{image}<div>{"<br>".join(lines)}</div></div>'
+    return f'<div class="card">{side}{more}</div>'
+
+
+def _pool(pool: PoolReading, verdict: Verdict, names: Mapping[int, str]) -> str:
+    likely = sorted(enumerate(pool.chances), key=lambda pair: -pair[1])[:3]
+    chances = ", ".join(f"{count}: {100 * chance:.1f}%" for count, chance in likely)
+    mates = "".join(
+        f"<li>{escaped(PurePath(names.get(mate, f'image {mate}')).name)}</li>"
+        for mate in pool.members
+        if mate != verdict.position
+    )
+    return (
+        f'<div class="pool">pool {pool.number} was read as holding <b>{pool.count}</b> bad '
+        f'<span class="faint">({chances})</span>, with<ul>{mates}</ul></div>'
+    )
+
+
+def _errors(totals: Totals, errors: Iterable[Verdict]) -> str:
+    if not totals.errors:
+        return ""
+    rows = "".join(
+        f"<tr><td>{escaped(verdict.path)}</td><td>{escaped(verdict.reason)}</td></tr>"
+        for verdict in islice(errors, ERRORS_SHOWN)
+    )
+    more = f" The first {ERRORS_SHOWN} are listed." if totals.errors > ERRORS_SHOWN else ""
+    return (
+        f'<h2>Not judged</h2><p class="note">{totals.errors:,} images could not be read. '
+        f'That is not the same as clear.{more}</p><div class="wide"><table>{rows}</table></div>'
+    )
+
+
+def _again(run: RunDescription) -> str:
+    return (
+        '<h2>To run it again</h2><div class="wide"><table>'
+        f"<tr><th>bundle</th><td><code>{escaped(run.bundle)} {run.bundle_hash}</code></td></tr>"
+        f"<tr><th>scheme</th><td><code>{escaped(run.scheme)}</code></td></tr>"
+        f"<tr><th>seed</th><td><code>{run.seed}</code></td></tr></table></div>"
+        '<p class="note">Keep the seed to yourself while it is in use: '
+        "who knows it can choose their pool-mates.</p>"
+    )

@@ -1,0 +1,108 @@
+import csv
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from poolsieve.demo import photographs
+from poolsieve.demo.drawing import Sheet
+from poolsieve.demo.images import compare, make_images
+from poolsieve.demo.outlines import FINISHES, KINDS
+from poolsieve.demo.photographs import load_photographs, photograph_view
+from poolsieve.demo.scenes import SCENES, Scene, render
+from poolsieve.demo.shading import BLUED_STEEL, WALNUT
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return load_photographs()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return make_images(tmp_path_factory.mktemp("demo") / "images", images=20, seed=3)
+
+
+def test_every_kind_is_drawn_inside_its_canvas():
+    for name, kind in KINDS.items():
+        alpha = kind(np.random.default_rng(0), FINISHES["blued"]).alpha
+        assert 0.08 < alpha.mean() < 0.5, name
+        edges = (alpha[0], alpha[-1], alpha[:, 0], alpha[:, -1])
+        assert not any(edge.any() for edge in edges), f"{name} is cut off"
+
+
+def test_light_comes_from_above_and_material_gives_the_colour():
+    sheet = Sheet(200, 120, np.random.default_rng(0))
+    sheet.box(20, 20, 180, 100, BLUED_STEEL, 40)
+    brightness = sheet.canvas.colour.mean(axis=2)
+    assert brightness[30:45, 60:140].mean() > 1.5 * brightness[75:90, 60:140].mean()
+    sheet.box(20, 20, 180, 100, WALNUT, 10)
+    red, _, blue = sheet.canvas.colour[60, 100]
+    assert red > 2 * blue
+
+
+def test_a_ring_is_hollow_and_nothing_outside_is_drawn():
+    sheet = Sheet(60, 60, np.random.default_rng(0))
+    sheet.disc(30, 30, 20, BLUED_STEEL, inner=10)
+    assert sheet.canvas.alpha[30, 30] == 0
+    assert sheet.canvas.alpha[30, 15] == 1
+    with pytest.raises(ValueError, match="outside the canvas"):
+        sheet.disc(300, 300, 5, BLUED_STEEL)
+
+
+@pytest.mark.parametrize("ground", ["paper", "table", "brick", "gravel", "grass"])
+def test_a_scene_shows_the_firearm_on_its_ground(loaded, ground):
+    scene = Scene("revolver", "black", ground, 10, 0.8)
+    picture = render(scene, 96, loaded, np.random.default_rng(1))
+    assert picture.size == (96, 96)
+    grey = np.asarray(picture.convert("L"), dtype=float)
+    assert np.percentile(grey[30:66, 20:76], 5) < 0.6 * np.median(grey[:10])
+
+
+def test_mirroring_turns_the_muzzle_to_the_right(loaded):
+    def dark_side(mirrored):
+        scene = Scene("pistol", "black", "paper", 0, 0.8, mirrored)
+        grey = np.asarray(render(scene, 96, loaded, np.random.default_rng(1)).convert("L"))
+        lower = grey[60:80] < 90  # only the grip reaches down there
+        return np.flatnonzero(lower.any(axis=0)).mean()
+
+    assert dark_side(False) > 48 > dark_side(True)
+
+
+def test_views_are_inside_their_photograph():
+    blocks = np.zeros((90, 140, 3), dtype=np.uint8) + 200
+    view = photograph_view(Image.fromarray(blocks), 64, np.random.default_rng(0))
+    assert view.size == (64, 64)
+    assert np.asarray(view).min() > 100  # nothing black from beyond the edge
+
+
+def test_the_folder_holds_all_scenes_and_is_the_same_for_the_same_seed(files, tmp_path):
+    names = [file.name for file in files]
+    assert len(names) == 20
+    assert sum("-drawn-" in name for name in names) == len(SCENES)
+    assert sum("-camera" in name for name in names) == 1
+    (tmp_path / "0999-old.jpg").write_bytes(b"of an earlier call")
+    again = make_images(tmp_path, images=20, seed=3)
+    assert [file.read_bytes() for file in again] == [file.read_bytes() for file in files]
+    assert sorted(tmp_path.iterdir()) == again
+
+
+def test_too_few_images_and_a_missing_package_are_said(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="images=5"):
+        make_images(tmp_path, images=5)
+    monkeypatch.setattr(photographs, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"poolsieve\[demo\]"):
+        load_photographs()
+
+
+def test_verdicts_are_compared_with_what_was_drawn(tmp_path):
+    rows = [("a/0001-drawn-pistol.jpg", "flagged"), ("0002-drawn-shotgun.jpg", "clear")]
+    rows += [("0003-coffee.jpg", "flagged"), ("0004-moon.jpg", "clear"), ("0005-drawn-revolver.jpg", "error")]
+    with (tmp_path / "v.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([("path", "status"), *rows])
+    found = compare(tmp_path / "v.csv")
+    assert found.found == ("0001-drawn-pistol.jpg",)
+    assert found.missed == ("0002-drawn-shotgun.jpg", "0005-drawn-revolver.jpg")
+    assert found.false_flags == ("0003-coffee.jpg",)
+    assert str(found).startswith("1 of 3 drawn firearms found (missed: 0002")
+    assert "1 of 2 photographs flagged (0003-coffee.jpg)" in str(found)
