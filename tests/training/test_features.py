@@ -11,7 +11,7 @@ import torch
 from drawn_shapes import draw_task, small_backbone
 
 from poolsieve.images import ViewSettings, load_dataset
-from poolsieve.training import features
+from poolsieve.training import TrainingPlan, features
 from poolsieve.training.features import (
     ViewPlan,
     build_cache,
@@ -19,6 +19,7 @@ from poolsieve.training.features import (
     fuse_batch_norms,
     hash_weights,
 )
+from poolsieve.training.run import cached_features
 
 VIEWS = ViewPlan(32, random_views=2, seed=0)
 
@@ -79,6 +80,18 @@ def test_cached_features_equal_the_front(task, build):
         assert np.abs(cache.array[place] - expected).max() < 0.01
     plain, *others = VIEWS.render(dataset.files[0], dataset.digests[0])
     assert all((view != plain).any() for view in others)
+
+
+def test_features_can_go_on_from_an_earlier_cut_point(task, quiet, tmp_path, few):
+    plan = TrainingPlan(front="tuned", tune_from="first", front_epochs=1, views=3)
+    backbone, dataset = small_backbone().eval(), load_dataset(task)
+    frozen = replace(plan, front="frozen", tune_from=None, front_epochs=0)
+    whole = cached_features(backbone, "second", dataset, "train", frozen, tmp_path / "whole", quiet)
+    tail = cached_features(backbone, "second", dataset, "train", plan, tmp_path / "tail", quiet)
+    assert len(list((tmp_path / "tail").iterdir())) == 2  # features after "first", and after "second"
+    assert tail.shape == whole.shape
+    assert np.abs(tail.astype(float) - whole).max() < 0.02
+    assert np.abs(tail).max() > 0.5
 
 
 def test_a_complete_cache_is_reused(build):

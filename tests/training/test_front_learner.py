@@ -22,6 +22,7 @@ PLAN = TrainingPlan(
     pool_sizes=(2,),
     front="tuned",
     tune_from="first",
+    front_learns_from="pools",
     views=1,
     front_epochs=1,
     individual_epochs=2,

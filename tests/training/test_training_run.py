@@ -195,11 +195,14 @@ def front_weights(backbone):
     return {name: value.clone() for name, value in backbone.front.state_dict().items()}
 
 
-@pytest.mark.parametrize("front", ["tuned", "whole"])
-def test_a_front_that_learns_is_shared_and_saved(task, caches, quiet, tmp_path, front):
+@pytest.mark.parametrize(
+    ("front", "learns_from"), [("tuned", "images"), ("tuned", "pools"), ("whole", "pools")]
+)
+def test_a_front_that_learns_is_shared_and_saved(task, caches, quiet, tmp_path, front, learns_from):
     plan = replace(
         PLAN,
         front=front,
+        front_learns_from=learns_from,
         tune_from="first" if front == "tuned" else None,
         front_epochs=3,
         individual_epochs=2 if front == "tuned" else 0,
@@ -217,6 +220,16 @@ def test_a_front_that_learns_is_shared_and_saved(task, caches, quiet, tmp_path, 
     assert results["counting"]["2"]["auc_0_1"] > 0.9
     losses = [float(row["loss"]) for row in history_of(out) if row["phase"] == "front"]
     assert losses[-1] < 0.8 * losses[0]
+
+
+def test_a_front_may_learn_from_freshly_drawn_images(task, caches, quiet, tmp_path):
+    plan = replace(
+        PLAN, front="whole", front_epochs=3, individual_epochs=0, epochs=2, pool_sizes=(2,), gate_width=24
+    )
+    results = train(task, tmp_path / "out", plan, cache_dir=caches, reporter=quiet, backbone=small_backbone())
+    assert results["individual"]["auc"] > 0.95
+    assert results["counting"]["2"]["auc_0_1"] > 0.9
+    assert load_model(tmp_path / "out", small_backbone()).gate.width == 24
 
 
 def test_the_papers_recipe_runs(task, caches, quiet, tmp_path):

@@ -65,9 +65,15 @@ def train(
             help="Train the blocks of the front after this cut point; features up to it are cached."
         ),
     ] = None,
-    front_epochs: Annotated[
-        int | None, typer.Option(help="Epochs of a front that learns, together with all networks.")
+    front_learns_from: Annotated[
+        Literal["images", "pools"] | None,
+        typer.Option(
+            help="images: a front that learns does so on single images, with the individual network and the "
+            "cheap head; pools: on pools, with all networks. [default: images; pools with --recipe paper]"
+        ),
     ] = None,
+    front_epochs: Annotated[int | None, typer.Option(help="Epochs of a front that learns.")] = None,
+    gate_width: Annotated[int | None, typer.Option(help="Channels inside the gate. [default: 64]")] = None,
     individual_epochs: Annotated[int | None, typer.Option(help="Epochs of the individual network.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of each counting network.")] = None,
     pools_per_epoch: Annotated[int | None, typer.Option(help="Training pools of one epoch.")] = None,
@@ -87,6 +93,10 @@ def train(
             help="Shares of training pools with 0, 1, ... r bad images, for the largest pool size; give it "
             "r + 1 times. [default: the paper's 40, 24, 12, 6, 6, 3, 3, 3, 3 %]"
         ),
+    ] = None,
+    count_smoothing: Annotated[
+        float | None,
+        typer.Option(help="Share of a count's target that goes to its two neighbours. [default: 0]"),
     ] = None,
     prevalence: Annotated[
         float | None, typer.Option(help="Prevalence by which the best epoch is selected. [default: 0.1]")
@@ -110,6 +120,14 @@ def train(
     test_pools: Annotated[
         int | None, typer.Option(help="Pools of the test split to report on. [default: 4000]")
     ] = None,
+    compile_steps: Annotated[
+        bool,
+        typer.Option(
+            "--compile",
+            help="Let torch compile the steps: a minute for each network, then up to twice as fast. Needs a "
+            "C++ compiler.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     reading: Annotated[
         Literal["combined", "density"] | None,
@@ -152,19 +170,23 @@ def train(
         "merge": merge,
         "front": "tuned" if tune_from else front,
         "tune_from": tune_from,
+        "front_learns_from": front_learns_from,
         "front_epochs": front_epochs,
+        "gate_width": gate_width,
         "individual_epochs": individual_epochs,
         "epochs": epochs,
         "pools_per_epoch": pools_per_epoch,
         "batch_pools": batch_pools,
         "batch_images": batch_images,
         "shares": tuple(share) if share else None,
+        "count_smoothing": count_smoothing,
         "prevalence": prevalence,
         "views": views,
         "squaring": "stretch" if stretch else None,
         "rotate_test": rotate_test,
         "validation_pools": validation_pools,
         "test_pools": test_pools,
+        "compile": compile_steps,
         "seed": seed,
     }
     if task == "outlier":

@@ -47,8 +47,8 @@ BLOCK_IMAGES = 128
 BATCH_VIEWS = 12
 """Inputs in one pass through the front: few, so that the early wide maps stay in the processor's cache."""
 
-Extractor = Callable[[NDArray[np.uint8]], NDArray[np.float16]]
-"""From pixels (n, S, S, 3) to front features (n, H, W, C)."""
+Extractor = Callable[[NDArray[Any]], NDArray[np.float16]]
+"""From pixels (n, S, S, 3), or features at an earlier cut point, to front features (n, H, W, C)."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,7 @@ def build_cache(
     network_key: dict[str, Any],
     cache_dir: Path,
     reporter: Reporter,
+    earlier: NDArray[np.float16] | None = None,
 ) -> FeatureCache:
     """Open the cache of one split, making or completing it first if need be.
 
@@ -127,11 +128,13 @@ def build_cache(
         dataset: The images.
         split: Which split of them.
         views: Which views.
-        extract: The front.
+        extract: The front, or what follows the `earlier` features.
         feature_shape: (C, H, W) of the front's output.
         network_key: All that the front's output depends on: name, cut, hash of weights, preprocessing.
         cache_dir: Folder of all caches.
         reporter: Told how far it is.
+        earlier: Features of the same views of the split at an earlier cut point, from which to go on rather
+            than from the images.  # (images, views, H, W, C)
 
     Raises:
         OSError: If the disk is too small; the message names what is needed and what is free.
@@ -152,7 +155,7 @@ def build_cache(
         try:
             with lock_folder(files.folder, on_wait=lambda: reporter.line(wait)):
                 if not files.complete():
-                    _make(files, description, dataset, split, views, extract, reporter)
+                    _make(files, description, dataset, split, views, extract, reporter, earlier)
                     return files.open()
         except OSError as error:
             if error.errno not in DISK_FULL:
@@ -236,6 +239,7 @@ def _make(
     views: ViewPlan,
     extract: Extractor,
     reporter: Reporter,
+    earlier: NDArray[np.float16] | None,
 ) -> None:
     """Fill a cache whose folder is locked, from the first block that is not done, and mark it complete."""
     files.mark.unlink(missing_ok=True)
@@ -246,7 +250,14 @@ def _make(
     _require_space(files.folder, files.size - have, files.size, split)
     write_atomically(files.folder / "description.json", json.dumps(description, indent=2).encode())
     positions = dataset.of_split(split)
-    blocks = [positions[i : i + BLOCK_IMAGES] for i in range(0, len(positions), BLOCK_IMAGES)]
+    blocks = [slice(i, i + BLOCK_IMAGES) for i in range(0, len(positions), BLOCK_IMAGES)]
+
+    def inputs(rows: slice) -> NDArray[Any]:
+        if earlier is not None:
+            return np.array(earlier[rows]).reshape(-1, *earlier.shape[2:])
+        chosen = positions[rows]
+        return np.concatenate([views.render(dataset.files[i], dataset.digests[i]) for i in chosen])
+
     name = f"features of {split} ({len(positions)} images x {views.views} views)"
     cores = len(os.sched_getaffinity(0))
     # Plain writes, not a writable memory map: a full disk is then an error and not a killed process.
@@ -262,7 +273,7 @@ def _make(
         stream.truncate()
         task.skip(min(done * BLOCK_IMAGES, len(positions)))
         for number, block in enumerate(blocks[done:], start=done + 1):
-            for features in _features_of(block, dataset, views, extract, workers):
+            for features in _features_of(block, len(positions), views.views, inputs, extract, workers):
                 stream.write(features.tobytes())
                 task.advance(len(features), f"{task.rate * views.views:.0f} views/s")
             stream.flush()
@@ -274,22 +285,23 @@ def _make(
 
 
 def _features_of(
-    block: NDArray[np.intp],
-    dataset: ImageDataset,
-    views: ViewPlan,
+    block: slice,
+    images: int,
+    views: int,
+    inputs: Callable[[slice], NDArray[Any]],
     extract: Extractor,
     workers: ThreadPoolExecutor,
 ) -> Iterator[NDArray[np.float16]]:
     """Features of a block's images, a few images at a time. Each shape (images, views, H, W, C)."""
 
-    def features_of_few(positions: NDArray[np.intp]) -> NDArray[np.float16]:
-        pixels = [views.render(dataset.files[i], dataset.digests[i]) for i in positions]
-        features = extract(np.concatenate(pixels))
+    def features_of_few(rows: slice) -> NDArray[np.float16]:
+        features = extract(inputs(rows))
         require_finite(features)
-        return features.reshape(len(positions), views.views, *features.shape[1:])
+        return features.reshape(rows.stop - rows.start, views, *features.shape[1:])
 
-    together = max(1, BATCH_VIEWS // views.views)
-    few = [block[i : i + together] for i in range(0, len(block), together)]
+    together = max(1, BATCH_VIEWS // views)
+    end = min(block.stop, images)
+    few = [slice(i, min(i + together, end)) for i in range(block.start, end, together)]
     yield from workers.map(features_of_few, few)
 
 
@@ -337,6 +349,21 @@ def front_extractor(front: torch.nn.Module, mean: Any, scale: Any) -> Extractor:
     def extract(pixels: NDArray[np.uint8]) -> NDArray[np.float16]:
         with torch.inference_mode():
             inputs = torch.from_numpy(pixels).permute(0, 3, 1, 2).float().sub_(mean_).div_(scale_)
+            features: NDArray[np.float16] = fast(inputs).permute(0, 2, 3, 1).contiguous().half().numpy()
+        return features
+
+    return extract
+
+
+def tail_extractor(tail: torch.nn.Module) -> Extractor:
+    """Frozen last layers of a front as a function from earlier features to its own, both channels last."""
+    import torch
+
+    fast = fuse_batch_norms(tail).eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def extract(earlier: NDArray[np.float16]) -> NDArray[np.float16]:
+        with torch.inference_mode():
+            inputs = torch.from_numpy(earlier).float().permute(0, 3, 1, 2)
             features: NDArray[np.float16] = fast(inputs).permute(0, 2, 3, 1).contiguous().half().numpy()
         return features
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork
+from poolsieve.training.compiling import maybe_compiled
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.phases import Step
 from poolsieve.training.plan import TrainingPlan
@@ -60,6 +61,7 @@ class IndividualLearner:
         gate.requires_grad_(learn_gate)
         self.epochs = plan.individual_epochs
         self._train, self._validation, self._plan = train, validation, plan
+        self._back = maybe_compiled(individual.back, plan.batch_images, plan)
 
     def new_layers(self) -> list[nn.Module]:
         """The final layer and the gate."""
@@ -86,7 +88,7 @@ class IndividualLearner:
         features, labels = loaded
         individual, gate = _individual_and_gate(self.module)
         optimization = self._plan.optimization
-        vectors = functional.dropout(individual.embed(features), optimization.dropout)
+        vectors = functional.dropout(self._back(features), optimization.dropout)
         logits = individual.final(vectors)
         loss = functional.cross_entropy(logits, labels, label_smoothing=optimization.label_smoothing)
         if self._learn_gate:
@@ -125,6 +127,8 @@ class CountingLearner:
         if network.gate is not None:
             network.gate.requires_grad_(learn_gate)
         self._pools = validation_pools(validation.labels, self._size, plan)
+        self._back = maybe_compiled(network.back, plan.batch_pools, plan)
+        self._targets = torch.from_numpy(count_targets(self._size, plan.count_smoothing)).float()
 
     def new_layers(self) -> list[nn.Module]:
         """The final layer, and a gate that learns."""
@@ -152,9 +156,11 @@ class CountingLearner:
             network.gate.eval()
         optimization = self._plan.optimization
         merged, image_logits = merge_disjoint(network, features, self._size)
-        vectors = functional.dropout(network.back(merged), optimization.dropout)
+        vectors = functional.dropout(self._back(merged), optimization.dropout)
         logits = network.final(vectors)
-        loss = functional.cross_entropy(logits, counts, label_smoothing=optimization.label_smoothing)
+        loss = functional.cross_entropy(
+            logits, self._targets[counts], label_smoothing=optimization.label_smoothing
+        )
         if self._learn_gate and image_logits is not None:
             head = functional.binary_cross_entropy_with_logits(image_logits, labels)
             loss = loss + self._plan.head_weight * head
@@ -164,6 +170,19 @@ class CountingLearner:
         """Accuracy on the fixed validation pools; the one weighted with Binom(r, p, k) selects."""
         logits = read_pools(cast(PooledNetwork, module), self._validation, self._pools)
         return pool_figures(logits, self._pools, self._size, self._plan.prevalence)
+
+
+def count_targets(pool_size: int, smoothing: float) -> NDArray[np.float64]:
+    """The target of each true count: itself, and a share for its neighbours. Shape (r + 1, r + 1).
+
+    Each neighbour gets half of `smoothing`; 0 and r, which have one, keep the other half.
+    """
+    targets = (1 - smoothing) * np.eye(pool_size + 1)
+    for count in range(pool_size + 1):
+        for neighbour in (count - 1, count + 1):
+            inside = min(max(neighbour, 0), pool_size)
+            targets[count, inside] += smoothing / 2
+    return targets
 
 
 def validation_pools(

@@ -20,10 +20,17 @@ from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, SplitBack
 from poolsieve.progress import Reporter, Task
 from poolsieve.training.checkpoints import PhaseState
 from poolsieve.training.claims import RunFolder, describe_run
-from poolsieve.training.features import ViewPlan, build_cache, front_extractor, hash_weights
+from poolsieve.training.features import (
+    ViewPlan,
+    build_cache,
+    front_extractor,
+    hash_weights,
+    tail_extractor,
+)
 from poolsieve.training.folders import DISK_FULL, check_folder
 from poolsieve.training.front import FrontLearner
 from poolsieve.training.history import write_history
+from poolsieve.training.image_front import ImageFrontLearner
 from poolsieve.training.inputs import CachedInputs, ImageInputs, Inputs
 from poolsieve.training.learners import CountingLearner, IndividualLearner
 from poolsieve.training.models import TrainedModel, save_model
@@ -188,10 +195,14 @@ def cached_features(
         "scale": list(preprocessing.scale),
     }
     channels, height, width = backbone.stage_shapes[stop]
-    extract = front_extractor(front, preprocessing.mean, preprocessing.scale)
     views = view_plan(split, backbone.input_size, plan)
+    if plan.tune_from is None or stop == plan.tune_from:
+        earlier, extract = None, front_extractor(front, preprocessing.mean, preprocessing.scale)
+    else:  # the layers before stayed as they are, and so their cached features
+        earlier = cached_features(backbone, plan.tune_from, dataset, split, plan, cache_dir, reporter)
+        extract = tail_extractor(backbone.segment(plan.tune_from, stop))
     return build_cache(
-        dataset, split, views, extract, (channels, height, width), key, cache_dir, reporter
+        dataset, split, views, extract, (channels, height, width), key, cache_dir, reporter, earlier
     ).array
 
 
@@ -203,7 +214,7 @@ def view_plan(split: str, size: int, plan: TrainingPlan) -> ViewPlan:
 
 
 def _new_model(backbone: SplitBackbone, plan: TrainingPlan) -> TrainedModel:
-    gate = Gate(backbone.feature_shape[0])
+    gate = Gate(backbone.feature_shape[0], plan.gate_width)
     shared = gate if plan.merge == "gated" else None
     return TrainedModel(
         backbone=backbone,
@@ -224,7 +235,7 @@ def _train_front(
     cache_dir: Path,
     reporter: Reporter,
 ) -> None:
-    """Train the front, or its blocks after `tune_from`, with all networks; leaves it frozen."""
+    """Train the front, or its blocks after `tune_from`, with the networks behind it; leaves it frozen."""
     backbone = model.backbone
 
     def inputs(split: str) -> Inputs:
@@ -235,7 +246,8 @@ def _train_front(
         return CachedInputs(array, dataset.labels[dataset.of_split(split)])
 
     stem = backbone.segment(plan.tune_from, backbone.cut)
-    phases.run(FrontLearner(stem, model, inputs("train"), inputs("val"), plan, phases.folder("front")))
+    learner = ImageFrontLearner if plan.front_learns_from == "images" else FrontLearner
+    phases.run(learner(stem, model, inputs("train"), inputs("val"), plan, phases.folder("front")))
     backbone.eval().requires_grad_(False)
 
 
@@ -248,8 +260,9 @@ def _train_backs(
 ) -> None:
     """Individual network first, then the counting networks, the largest pools first.
 
-    With a frozen front a counting network starts from the individual network's back, which knows the bad
-    images already. The gate is learnt with the largest pools; smaller ones use it as it then is.
+    A counting network that has not learnt with the front starts from the individual network's back, which
+    knows the bad images already. The gate is learnt with the largest pools; smaller ones use it as it is
+    then.
     """
     if plan.individual_epochs:
         individual = IndividualLearner(
@@ -266,7 +279,7 @@ def _train_backs(
         return
     for size in sorted(plan.pool_sizes, reverse=True):
         network = model.counting[size]
-        if plan.front == "frozen":
+        if plan.front == "frozen" or plan.front_learns_from == "images":
             network.back.load_state_dict(model.individual.back.state_dict())
         learner = CountingLearner(
             network, train_inputs, validation, plan, learn_gate=size == max(plan.pool_sizes)
