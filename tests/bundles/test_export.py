@@ -9,7 +9,8 @@ import torch
 from made_bundles import networks_on, random_calibration, tiny_backbone
 
 import poolsieve
-from poolsieve.bundles import export_run, load_bundle, save_bundle
+from poolsieve.bundles import export_run, load_bundle, save_bundle, verify_bundle
+from poolsieve.engines import compare_engines, open_engine
 from poolsieve.networks import multiply_adds
 
 RESULTS = {
@@ -99,6 +100,24 @@ def test_weights_beyond_half_precision_are_refused_and_nothing_is_left(tmp_path)
             tmp_path / "out", networks_on(tiny_backbone(), "max", (2,)), random_calibration((3,)), **arguments
         )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_weights_may_stay_out_and_notes_go_in(tiny_run, tmp_path):
+    bundle = export_run(
+        tiny_run,
+        tmp_path / "light",
+        backbone=tiny_backbone(),
+        weights=False,
+        notes="## Sources\n\nDrawn discs.",
+    )
+    assert not bundle.has_weights
+    assert not (bundle.path / "model.safetensors").exists()
+    assert (bundle.path / "README.md").read_text().endswith("## Sources\n\nDrawn discs.\n")
+    assert verify_bundle(bundle.path) == []
+    assert open_engine(bundle, "auto").bundle is bundle
+    with pytest.raises(ValueError, match=r"comes without model\.safetensors, which torch needs"):
+        open_engine(bundle, "torch")
+    assert "torch" not in compare_engines(bundle).differences
 
 
 def test_a_folder_in_use_is_left_alone(tiny_run, tiny_bundle, tmp_path):

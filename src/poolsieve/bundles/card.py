@@ -22,6 +22,7 @@ def model_card(
     results: Mapping[str, Any] | None,
     plan: Mapping[str, Any] | None,
     outliers: OutlierReadings | None = None,
+    notes: str = "",
 ) -> str:
     """The card as Markdown.
 
@@ -31,6 +32,7 @@ def model_card(
         results: Figures on test data, if there are any.
         plan: Settings of the training, if known.
         outliers: How outputs are read, if by the density of features.
+        notes: Further sections, as Markdown.
     """
     sizes = ", ".join(map(str, config.pool_sizes))
     cost = config.cost
@@ -74,6 +76,7 @@ def model_card(
         "as if they were independent.",
         "- Images that were changed to deceive the network are not covered by any figure here.",
         "",
+        *([notes.strip(), ""] if notes.strip() else []),
     ]
     return "\n".join(lines)
 

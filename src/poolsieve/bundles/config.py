@@ -15,8 +15,8 @@ CALIBRATION_FILE = "calibration.json"
 CARD_FILE = "README.md"
 RECORDINGS_FILE = "recordings.safetensors"
 PLANS_FILE = "plans.json"
-OPTIONAL_FILES = frozenset({RECORDINGS_FILE, PLANS_FILE})
-"""What `poolsieve bundles record` adds."""
+OPTIONAL_FILES = frozenset({WEIGHTS_FILE, RECORDINGS_FILE, PLANS_FILE})
+"""The weights, which an export may leave out, and what `poolsieve bundles record` adds."""
 OUTLIER_FILE = "outliers.safetensors"
 FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH = "front.onnx", "head.onnx", "individual.onnx"
 
@@ -182,7 +182,7 @@ class BundleConfig:
         )
         if config.cost.whole == 0 or not all(value > 0 for value in config.scale):
             raise ValueError("the cost of the whole network and every scale must be above 0")
-        expected = {*config.graphs, WEIGHTS_FILE, CALIBRATION_FILE, CARD_FILE}
+        expected = {*config.graphs, CALIBRATION_FILE, CARD_FILE}
         if config.kind == "outlier":
             expected.add(OUTLIER_FILE)
         if set(config.files) - OPTIONAL_FILES != expected:

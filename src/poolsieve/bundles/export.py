@@ -44,6 +44,8 @@ def export_run(
     out_dir: str | os.PathLike[str],
     *,
     precision: WeightPrecision = "fp32",
+    weights: bool = True,
+    notes: str = "",
     backbone: SplitBackbone | None = None,
 ) -> Bundle:
     """Make a bundle of a finished training run.
@@ -52,6 +54,9 @@ def export_run(
         run_dir: Folder of the run, as `poolsieve train` wrote it.
         out_dir: Folder of the bundle; must not exist, or be empty. It appears whole or not at all.
         precision: How weights are stored: "fp16" halves the files, and networks still compute in fp32.
+        weights: Put the weights in too, to go on training with and for the torch engine; they take as much
+            room as all graphs together.
+        notes: Markdown that goes into the model card: sources of the data, known weaknesses, licence.
         backbone: The network that was trained, if it was none of those that poolsieve knows by name; its
             front is overwritten.
 
@@ -90,6 +95,8 @@ def export_run(
         plan=settings["plan"],
         outliers=_read_outliers(run) if settings.get("kind") == "outlier" else None,
         precision=precision,
+        weights=weights,
+        notes=notes,
     )
 
 
@@ -105,6 +112,8 @@ def save_bundle(
     plan: Mapping[str, Any] | None = None,
     outliers: OutlierReadings | None = None,
     precision: WeightPrecision = "fp32",
+    weights: bool = True,
+    notes: str = "",
 ) -> Bundle:
     """Write networks and their calibration as a bundle.
 
@@ -119,6 +128,8 @@ def save_bundle(
         plan: Settings of the training for the model card.
         outliers: How outputs are read where off-topic images are told by the density of features.
         precision: How weights are stored.
+        weights: Whether to put in the weights themselves beside the graphs.
+        notes: Markdown for the model card.
     """
     _require_exporter()
     from poolsieve.bundles.graphs import export_graphs, weight_file, with_stored_precision
@@ -131,10 +142,11 @@ def save_bundle(
     if outliers is not None:
         config = replace(config, kind="outlier")
     contents = export_graphs(model, config, precision)
-    contents[WEIGHTS_FILE] = weight_file(model, precision)
+    if weights:
+        contents[WEIGHTS_FILE] = weight_file(model, precision)
     if outliers is not None:
         contents[OUTLIER_FILE] = outliers.to_bytes()
-    contents[CARD_FILE] = model_card(config, calibration, results, plan, outliers).encode()
+    contents[CARD_FILE] = model_card(config, calibration, results, plan, outliers, notes).encode()
 
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))

@@ -58,6 +58,11 @@ class Bundle:
         return self.path.name
 
     @property
+    def has_weights(self) -> bool:
+        """Whether it can be trained further and run by torch."""
+        return WEIGHTS_FILE in self.config.files
+
+    @property
     def has_recordings(self) -> bool:
         """Whether plans can be made for it."""
         return RECORDINGS_FILE in self.config.files

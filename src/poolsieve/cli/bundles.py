@@ -100,11 +100,22 @@ def export(
         Literal["fp32", "fp16"],
         typer.Option(help="How weights are stored. fp16 halves the files; networks still compute in fp32."),
     ] = "fp32",
+    weights: Annotated[
+        bool,
+        typer.Option(
+            help="Put in the weights, to go on training with and for the torch engine; doubles the size."
+        ),
+    ] = True,
+    notes: Annotated[
+        Path | None,
+        typer.Option(help="Markdown file for the model card: sources of the data, weaknesses, licence."),
+    ] = None,
 ) -> None:
     """Make a bundle of a training run (needs the extra `train`)."""
     from poolsieve.bundles import export_run
 
-    bundle = export_run(run, out, precision=precision)
+    text = "" if notes is None else notes.read_text()
+    bundle = export_run(run, out, precision=precision, weights=weights, notes=text)
     for name, value in _description(bundle):
         typer.echo(f"{name + ':':<15}{value}")
 

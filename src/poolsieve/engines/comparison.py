@@ -48,9 +48,10 @@ def compare_engines(bundle: Bundle, engines: list[str] | None = None) -> EngineC
 
     Args:
         bundle: What to run.
-        engines: Names of engines; by default all that are installed.
+        engines: Names of engines; by default all that are installed, torch only if there are weights for it.
     """
-    names = list_engines() if engines is None else engines
+    able = [name for name in list_engines() if name != "torch" or bundle.has_weights]
+    names = able if engines is None else engines
     if not names:
         raise ImportError("no engine is installed; install one with: pip install openvino")
     outputs = {name: _logits(open_engine(bundle, name)) for name in names}

@@ -61,7 +61,8 @@ def open_engine(
         installed = list_engines()
         if not installed:
             raise ImportError(f"no engine is installed; install one with: {_ENGINES['openvino'].install}")
-        engine = installed[0]
+        runnable = [name for name in installed if name != "torch" or bundle.has_weights]
+        engine = (runnable or installed)[0]  # torch alone complains of the missing weights
     if engine not in _ENGINES:
         raise ValueError(f"no engine is called {engine!r}; there are auto, {', '.join(_ENGINES)}")
     entry = _ENGINES[engine]

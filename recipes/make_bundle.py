@@ -1,0 +1,120 @@
+"""Remakes a bundle that comes with poolsieve, from its task file to the folder that is shipped.
+
+    python recipes/make_bundle.py firearms --data ../shared/data/tasks --work runs
+
+Trains (an interrupted run goes on where it was), exports with half-precision weights, records validation
+images for the planner, and says which of the figures that a bundle must reach on the test split it reaches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from poolsieve.bundles import Bundle, export_run
+from poolsieve.bundles.loading import SHIPPED
+from poolsieve.bundles.recording import record_bundle
+from poolsieve.progress import Reporter
+from poolsieve.training.plan import TrainingPlan, make_plan
+from poolsieve.training.run import train
+
+HERE = Path(__file__).parent
+LARGEST = 20e6
+"""Bytes that a shipped bundle may have."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one bundle is made.
+
+    Attributes:
+        task: Its file of labelled images.
+        plan: Its training.
+        targets: Least values of figures on the test split, by their place in `results.json`.
+    """
+
+    task: str
+    plan: TrainingPlan
+    targets: dict[str, float] = field(default_factory=dict)
+
+
+_TUNED = make_plan(
+    front="tuned",
+    tune_from="block3",
+    front_epochs=5,
+    individual_epochs=1,
+    epochs=8,
+    gate_width=80,
+    head_weight=1.0,
+    count_smoothing=0.15,
+)
+
+RECIPES = {
+    "firearms": Recipe(
+        "firearms.csv",
+        _TUNED,
+        {
+            "individual.auc": 0.99,
+            "head.auc": 0.96,
+            "counting.8.auc_0_1": 0.94,
+            "counting.8.per_count.0.exact": 0.95,
+            **{f"counting.8.per_count.{count}.within_one": 0.93 for count in range(5)},
+        },
+    ),
+    "knives": Recipe("knives.csv", replace(_TUNED, front_epochs=10, individual_epochs=2)),
+}
+
+
+def main() -> None:
+    """Make one bundle."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("name", choices=sorted(RECIPES))
+    parser.add_argument("--data", type=Path, required=True, help="folder of the task files")
+    parser.add_argument("--work", type=Path, default=Path("runs"), help="folder of runs and cached features")
+    parser.add_argument("--install", action="store_true", help="put the bundle into the package")
+    options = parser.parse_args()
+
+    recipe, reporter = RECIPES[options.name], Reporter()
+    data, run = options.data / recipe.task, options.work / options.name
+    results = train(data, run, recipe.plan, cache_dir=options.work / "cache", reporter=reporter)
+    bundle = make(options.name, run, options.work / "bundles" / options.name, data, reporter)
+    print("\n".join(target_lines(results, recipe.targets)))
+    if options.install:
+        shutil.rmtree(SHIPPED / options.name, ignore_errors=True)
+        shutil.copytree(bundle.path, SHIPPED / options.name)
+        print(f"installed into {SHIPPED / options.name}")
+
+
+def make(name: str, run: Path, out: Path, data: Path, reporter: Reporter) -> Bundle:
+    """Export a run, without the weights to train on, and record validation images."""
+    notes = HERE / f"{name}.md"
+    if out.exists():
+        shutil.rmtree(out)
+    text = notes.read_text() if notes.is_file() else ""
+    export_run(run, out, precision="fp16", weights=False, notes=text)
+    bundle = record_bundle(out, data, reporter=reporter)
+    size = sum(file.stat().st_size for file in out.iterdir())
+    reporter.line(f"{out}: {size / 1e6:.1f} MB")
+    if size > LARGEST:
+        raise ValueError(f"{out} has {size / 1e6:.1f} MB, but a shipped bundle may have {LARGEST / 1e6:.0f}")
+    return bundle
+
+
+def target_lines(results: dict[str, Any], targets: dict[str, float]) -> list[str]:
+    """What was to be reached and what was, figure by figure."""
+    lines = []
+    for place, least in targets.items():
+        value: Any = results
+        for key in place.split("."):
+            value = value[int(key)] if isinstance(value, list) else value[key]
+        lines.append(f"{'reached' if value >= least else 'MISSED '}  {place} {value:.4f}, target {least}")
+    return lines
+
+
+if __name__ == "__main__":
+    main()
