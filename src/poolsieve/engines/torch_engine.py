@@ -72,6 +72,11 @@ def bundle_model(bundle: Bundle) -> TrainedModel:
         ValueError: The backbone is none that poolsieve can build, or the weights do not fit it.
     """
     config = bundle.config
+    if not bundle.has_weights:
+        raise ValueError(
+            f"the bundle {bundle.name} comes without {WEIGHTS_FILE}, which torch needs; openvino and "
+            "onnxruntime run its graphs"
+        )
     try:
         backbone = load_backbone(
             config.backbone, cut=config.cut, pretrained=False, input_size=config.input_size
@@ -86,11 +91,6 @@ def bundle_model(bundle: Bundle) -> TrainedModel:
         size: PooledNetwork(backbone, size, merge=config.merge, gate=shared) for size in config.pool_sizes
     }
     model = TrainedModel(backbone, IndividualNetwork(backbone), counting, gate, config.merge)
-    if not bundle.has_weights:
-        raise ValueError(
-            f"the bundle {bundle.name} comes without {WEIGHTS_FILE}, which torch needs; openvino and "
-            "onnxruntime run its graphs"
-        )
     tensors = load_tensors(bundle.read(WEIGHTS_FILE))
     for prefix, part in model.parts().items():
         start = f"{prefix}."
