@@ -201,5 +201,6 @@ def train(
     results = run_training(
         data, out, plan, cache_dir=cache_dir or out / "cache", strict=strict, reporter=Reporter()
     )
+    typer.echo(f"done; make a bundle of it: poolsieve bundles export {out} MY-BUNDLE")
     if results["unreadable_images"]:
         raise typer.Exit(SOME_FAILED)

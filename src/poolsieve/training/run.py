@@ -125,7 +125,7 @@ def _train_all(
     if plan.outliers is not None:
         outliers = fit_outliers(model, cached("train"), validation, plan, reporter)
         write_atomically(out / OUTLIER_FILE, outliers.to_bytes())
-    reporter.line("calibrating on validation data, measuring on test data")
+    reporter.line("calibrating on validation data")
     calibration = calibrate(model, validation, plan, outliers)
     _write_calibration(out, calibration)
     for size, part in calibration.counting.items():
@@ -134,6 +134,7 @@ def _train_all(
                 f"pools of {size}: too few validation images to see how errors of pools that share an image "
                 "go together; calibration.json has null there"
             )
+    reporter.line(f"measuring on the test split, {plan.test_pools:,} pools of each size; takes some minutes")
     results = {**measure(model, test, plan, outliers), "unreadable_images": len(dataset.unreadable)}
     write_atomically(out / "results.json", (json.dumps(results, indent=2) + "\n").encode())
     for line in table_lines(results):
