@@ -12,6 +12,7 @@ from poolsieve.training import Optimization, TrainingPlan, make_plan
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.models import load_model
 from poolsieve.training.readings import read_images, read_pools
+from poolsieve.training.results import table_lines
 from poolsieve.training.run import train
 from poolsieve.training.sampling import draw_pools
 
@@ -241,3 +242,20 @@ def test_the_papers_recipe_runs(task, caches, quiet, tmp_path):
         task, tmp_path / "paper", plan, cache_dir=caches, reporter=quiet, backbone=small_backbone()
     )
     assert results["counting"]["2"]["pools"] == 20
+
+
+@pytest.mark.parametrize(("auc", "warned"), [(0.62, True), (0.93, False)])
+def test_pools_that_are_of_little_use_are_named(auc, warned):
+    counting = {"pools": 10, "exact": 0.5, "within_one": 0.6, "ideal_exact": 0.7, "per_count": []}
+    counting |= {"auc_0_1": auc, "ideal_auc_0_1": 0.95, "pools_0_1": 6}
+    results = {
+        "images": {"flagged": 3, "ordinary": 4},
+        "individual": {"auc": 0.9, "sensitivity": 0.8, "specificity": 0.7},
+        "head": {"auc": 0.8},
+        "cost": {"front_share": 0.3, "gate_share": 0.01},
+        "counting": {8: counting},
+    }
+    assert (
+        any("pools of 8 with one bad image are hardly told" in line for line in table_lines(results))
+        == warned
+    )

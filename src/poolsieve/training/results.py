@@ -103,6 +103,10 @@ def counting_figures(
     return figures
 
 
+USEFUL_AUC = 0.8
+"""AUC of pools with one bad image against clean ones below which pools are of little use."""
+
+
 def table_lines(results: dict[str, Any]) -> list[str]:
     """The figures as a small table for people."""
     individual, images = results["individual"], results["images"]
@@ -129,4 +133,9 @@ def table_lines(results: dict[str, Any]) -> list[str]:
             f"{row['ideal_exact']:11.3f}"
             for row in figures["per_count"]
         ]
+        if figures.get("auc_0_1", 1.0) < USEFUL_AUC:
+            lines.append(
+                f"  pools of {size} with one bad image are hardly told from clean ones: they will miss much. Train "
+                "longer or on more images, or moderate with --scheme individual or cascade"
+            )
     return lines
