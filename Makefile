@@ -25,6 +25,7 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 	@touch $@ $(VENV)/.installed
 
 demo: install
+	@$(BIN)/poolsieve bundles verify $(BUNDLE)
 	$(BIN)/python -m poolsieve.demo make $(DEMO_OUT)/images
 	@rm -f $(DEMO_OUT)/*.partial
 	@echo 'testing every image individually, to compare with'
