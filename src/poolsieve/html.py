@@ -11,7 +11,8 @@ from PIL import Image
 _JPEG_QUALITY = 85
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --faint: #5d6778; --line: #d8dde6; --card: #fff;
-  --page: #f4f6f9; --accent: #0072b2; --bad: #b3400a; --good: #00734f; --warm: #e69f00; --pale: #56b4e9; }
+  --page: #f4f6f9; --accent: #0072b2; --bad: #b3400a; --good: #00734f; --warm: #e69f00; --pale: #56b4e9;
+  --deep: #0072b2; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --faint: #9aa5b5; --line: #39424f;
   --card: #1e242d; --page: #14181e; --accent: #6bb8e8; --bad: #f08a55; --good: #4fc79c; } }
 * { box-sizing: border-box; }

@@ -21,7 +21,7 @@ ERRORS_SHOWN = 100
 _PARTS = (
     ("front, once for each image", "var(--pale)"),
     ("cheap head", "var(--warm)"),
-    ("pools", "var(--accent)"),
+    ("pools", "var(--deep)"),
     ("tests of single images", "var(--bad)"),
 )
 
@@ -134,8 +134,9 @@ def _flagged(
     which = "all" if len(shown) == totals.flagged else f"the {len(shown):,} with the highest scores of"
     return (
         f'<h2>Flagged images</h2><p class="note">Shown: {which} {totals.flagged:,}. '
-        "A flag is a network's opinion; "
-        f'let people look before anything follows from it.</p><div class="cards">{cards}</div>'
+        "A flag is a network's opinion; let people look before anything follows from it. "
+        "Numbers behind a pool's count tell how likely each count would be, were all equally common.</p>"
+        f'<div class="cards">{cards}</div>'
     )
 
 
