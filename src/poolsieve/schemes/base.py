@@ -157,7 +157,8 @@ class PooledScheme(Scheme):
         """What pools say, except for the retested images, about which the individual network decides."""
         scores, flags = pool_scores.copy(), flags.copy()
         decided_by = np.full(len(chunk), BY_POOLS, dtype="<U10")
-        scores[retested] = chunk.evidence.image_scores(chunk.test(retested, recompute=recompute))
+        logits = chunk.test(retested, recompute=recompute)
+        scores[retested] = chunk.evidence.image_scores(logits)
         flags[retested] = scores[retested] > self.threshold
         decided_by[retested] = BY_INDIVIDUAL
         assert readings.log_likelihoods is not None

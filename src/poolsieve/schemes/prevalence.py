@@ -61,6 +61,10 @@ class PrevalenceEstimator:
             self.log_likelihood += weight * terms.sum(axis=0)
         self.groups += len(table)
 
+    def forget(self, keep: float) -> None:
+        """Let all that was added so far count for a share of what it did."""
+        self.log_likelihood = self.log_likelihood * keep
+
     def estimate(self) -> Prevalence | None:
         """The estimate so far; None if there was nothing to estimate it from."""
         if not self.groups:

@@ -1,0 +1,296 @@
+"""Finding the cheapest plan that meets a target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, ndtri
+
+from poolsieve.bundles import Bundle
+from poolsieve.evaluation.metrics import proportion
+from poolsieve.planning.outcomes import THRESHOLDS, USUAL_THRESHOLD, Outcomes, outcomes
+from poolsieve.planning.plans import Estimate, Plan, Target
+from poolsieve.planning.trials import Trial, all_trials
+from poolsieve.recordings import Recordings
+from poolsieve.recordings.layout import USUAL_IMAGES
+from poolsieve.schemes.cost import Price
+
+NEAR_TIE = 0.005
+"""Costs that differ by no more are a tie, which the simpler plan wins."""
+_Z = float(ndtri(0.975))
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a search found.
+
+    Attributes:
+        plans: The best plan of each kind that meets the target, the chosen one first and the others by cost;
+            if none meets it, individual testing as near to it as it gets.
+        least_sensitivity: What the target asked for, on the recorded images.
+        least_specificity: The same for specificity.
+        individual: Individual testing at its usual threshold, to compare with.
+    """
+
+    plans: tuple[Plan, ...]
+    least_sensitivity: float
+    least_specificity: float
+    individual: Plan
+
+    @property
+    def best(self) -> Plan:
+        """The chosen plan."""
+        return self.plans[0]
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A trial with its outcomes on all recorded images, and on each half of them."""
+
+    trial: Trial
+    whole: Outcomes
+    halves: tuple[Outcomes, Outcomes]
+
+
+@dataclass(frozen=True)
+class _Pick:
+    """A place in a trial's tables."""
+
+    tried: _Tried
+    bound: int
+    threshold: int
+
+
+def plan(
+    bundle: Bundle,
+    prevalence: float,
+    *,
+    sensitivity: float | None = None,
+    specificity: float | None = None,
+    within: float = 0.01,
+    price: Price | None = None,
+) -> Choices:
+    """Choose the cheapest scheme that meets a target, from the bundle's recordings.
+
+    Args:
+        bundle: A bundle with recordings.
+        prevalence: Expected share of bad images.
+        sensitivity: Least sensitivity; by default that of individual testing less `within`.
+        specificity: Least specificity; by default that of individual testing.
+        within: How far below individual testing the sensitivity may lie.
+        price: What the networks' parts cost; by default the bundle's multiply-adds.
+    """
+    target = Target(sensitivity, specificity, within)
+    return search(
+        bundle.recordings(), prevalence, target, bundle.config.pool_sizes, price or bundle.config.cost
+    )
+
+
+def search(
+    recordings: Recordings,
+    prevalence: float,
+    target: Target,
+    pool_sizes: Sequence[int],
+    price: Price,
+) -> Choices:
+    """Choose from recordings; see `plan`.
+
+    Picking the best of many on limited data flatters it. So the search is made on each half of the images
+    as well and what it picks there is judged by the other half; by half of what it loses on the way the
+    target is raised here, and the promise lowered, as twice the images flatter half as much.
+    """
+    if not 1e-6 <= prevalence <= 0.5:
+        raise ValueError(f"prevalence={prevalence}, but plans are made for 0.000001 to 0.5")
+    halves = _halves(recordings.bad)
+    tried = [
+        _Tried(
+            trial,
+            outcomes(trial, recordings, prevalence),
+            tuple(outcomes(trial, recordings, prevalence, among=half) for half in halves),  # type: ignore[arg-type]
+        )
+        for trial in all_trials(recordings, prevalence, tuple(pool_sizes))
+    ]
+    flattery = _flattery(tried, recordings, target, halves, price)
+    least = target.least(recordings)
+    individual = _Pick(tried[0], 0, int(np.flatnonzero(THRESHOLDS == USUAL_THRESHOLD)[0]))
+    picks = []
+    for one in tried:
+        margin = (0.0, 0.0) if one.trial.scheme == "individual" else flattery[:2]
+        pick = _cheapest([one], least, margin, recordings, price)
+        if pick is not None:
+            picks.append(pick)
+    made = [
+        _promise(pick, recordings, prevalence, price, (0.0,) * 3 if pick.tried is tried[0] else flattery)
+        for pick in picks
+    ]
+    reference = _promise(individual, recordings, prevalence, price, (0.0,) * 3)
+    chunk = chunk_for(pool_sizes)
+    if not made:
+        nearest = _nearest(tried[0], least)
+        fallback = _promise(nearest, recordings, prevalence, price, (0.0,) * 3)
+        made, picks = [replace(fallback, meets_target=False)], [nearest]
+    order = sorted(range(len(made)), key=lambda k: made[k].cost.value)
+    cheapest = made[order[0]].cost.value
+    ties = [k for k in order if made[k].cost.value <= cheapest + NEAR_TIE]
+    first = min(ties, key=lambda k: (picks[k].tried.trial.complexity, made[k].cost.value))
+    ranked = [first, *(k for k in order if k != first)]
+    plans = tuple(replace(made[k], parameters={**made[k].parameters, "chunk": chunk}) for k in ranked)
+    return Choices(plans, *least, reference)
+
+
+def chunk_for(pool_sizes: Sequence[int]) -> int:
+    """Images of a chunk that every pool size divides, so that plans can change from chunk to chunk."""
+    together = math.lcm(*pool_sizes)
+    return together * -(-USUAL_IMAGES // together)
+
+
+def _halves(bad: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Every other bad and every other clear image."""
+    first = np.zeros(len(bad), dtype=bool)
+    for kind in (np.flatnonzero(bad), np.flatnonzero(~bad)):
+        first[kind[::2]] = True
+    return first, ~first
+
+
+def _costs(trial: Trial, backs: NDArray[np.float64], price: Price) -> NDArray[np.float64]:
+    whole = price.front + price.back + price.final
+    head = price.gate if trial.head else 0
+    result: NDArray[np.float64] = (price.front + head + backs * (price.back + price.final)) / whole
+    return result
+
+
+def _cheapest(
+    tried: Sequence[_Tried],
+    least: tuple[float, float],
+    margin: tuple[float, ...],
+    recordings: Recordings,
+    price: Price,
+    half: int | None = None,
+) -> _Pick | None:
+    """The cheapest place that meets the target by a margin; of equal cost the one with most to spare."""
+    bad = recordings.bad
+    spread = math.sqrt(0.05 / bad.sum()), math.sqrt(0.02 / (~bad).sum())  # to weigh one against the other
+    best, best_key = None, (math.inf, 0.0)
+    for one in tried:
+        table = one.whole if half is None else one.halves[half]
+        spare = np.minimum(
+            (table.sensitivity - least[0] - margin[0]) / spread[0],
+            (table.specificity - least[1] - margin[1]) / spread[1],
+        )
+        spare[table.backs >= 1] = -math.inf if one.trial.pools else spare[table.backs >= 1]
+        rows = np.flatnonzero((spare >= -1e-9).any(axis=1))
+        if not len(rows):
+            continue
+        costs = _costs(one.trial, table.backs[rows], price)
+        row = int(rows[costs.argmin()])
+        column = int(spare[row].argmax())
+        if one.trial.scheme == "individual" and spare[row][THRESHOLDS == USUAL_THRESHOLD][0] >= -1e-9:
+            column = int(np.flatnonzero(THRESHOLDS == USUAL_THRESHOLD)[0])
+        key = (float(costs.min()), -float(spare[row, column]))
+        if key < best_key:
+            best, best_key = _Pick(one, row, column), key
+    return best
+
+
+def _flattery(
+    tried: Sequence[_Tried],
+    recordings: Recordings,
+    target: Target,
+    halves: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+    price: Price,
+) -> tuple[float, float, float]:
+    """How much too good sensitivity, specificity and cost look for having been picked by."""
+    lost = []
+    for mine, other in ((0, 1), (1, 0)):
+        pick = _cheapest(tried, target.least(recordings, halves[mine]), (0.0, 0.0), recordings, price, mine)
+        if pick is None:
+            continue
+        inside, outside = (pick.tried.halves[k] for k in (mine, other))
+        plain = [tried[0].halves[k] for k in (mine, other)]  # bad luck of the individual network is not ours
+        at = pick.bound, pick.threshold
+        usual = 0, pick.threshold
+        lost.append(
+            (
+                (inside.sensitivity[at] - plain[0].sensitivity[usual])
+                - (outside.sensitivity[at] - plain[1].sensitivity[usual]),
+                (inside.specificity[at] - plain[0].specificity[usual])
+                - (outside.specificity[at] - plain[1].specificity[usual]),
+                float(
+                    _costs(pick.tried.trial, outside.backs, price)[pick.bound]
+                    - _costs(pick.tried.trial, inside.backs, price)[pick.bound]
+                ),
+            )
+        )
+    if not lost:
+        return 0.0, 0.0, 0.0
+    values = np.maximum(np.mean(lost, axis=0), 0.0) / 2
+    return float(values[0]), float(values[1]), float(values[2])
+
+
+def _nearest(tried: _Tried, least: tuple[float, float]) -> _Pick:
+    """Individual testing at the threshold that keeps the specificity if any does, and finds most."""
+    table = tried.whole
+    kept = table.specificity[0] >= least[1]
+    if kept.any():
+        return _Pick(tried, 0, int(np.where(kept, table.sensitivity[0], -1.0).argmax()))
+    return _Pick(tried, 0, int(table.specificity[0].argmax()))
+
+
+def _promise(
+    pick: _Pick, recordings: Recordings, prevalence: float, price: Price, flattery: tuple[float, ...]
+) -> Plan:
+    """The plan of a pick, with intervals from how much single images matter."""
+    trial = pick.tried.trial
+    threshold, bound = float(THRESHOLDS[pick.threshold]), float(trial.bounds[pick.bound])
+    bad = recordings.bad
+    weights = trial.weights(bad, np.ones(len(bad), dtype=bool))
+    above = trial.values >= bound
+    exceeds = recordings.scores > threshold
+    shares, tests, spreads = [], [], []
+    for kind in (bad, ~bad):
+        mine, number = kind[trial.images], int(kind.sum())
+        asked = _per_image(trial, mine & above, weights, len(bad))[kind] * number + trial.at_once[kind]
+        if trial.tests:
+            below = _per_image(trial, mine & ~above, weights, len(bad))[kind] * number
+            flagged = exceeds[kind] * (1 - below)
+            tests.append(asked)
+        else:
+            flagged = asked
+            tests.append(np.zeros(number))
+        shares.append(flagged)
+        spreads.append(float(tests[-1].var(ddof=1)) / number if number > 1 else 0.0)
+    sensitivity = proportion(shares[0], np.ones(len(shares[0])))
+    specificity = proportion(1 - shares[1], np.ones(len(shares[1])))
+    backs = pick.tried.whole.backs[pick.bound]
+    cost = float(_costs(trial, np.array([backs]), price)[0]) + flattery[2]
+    variance = prevalence**2 * spreads[0] + (1 - prevalence) ** 2 * spreads[1]
+    whole = price.front + price.back + price.final
+    half = _Z * math.sqrt(variance) * (price.back + price.final) / whole
+    parameters = dict(trial.parameters)
+    if trial.tests:
+        parameters["threshold"] = threshold
+    if trial.bound_name is not None:
+        parameters[trial.bound_name] = float(expit(bound))
+    return Plan(
+        trial.scheme,
+        parameters,
+        prevalence,
+        _lowered(sensitivity.value, sensitivity.low, sensitivity.high, flattery[0]),
+        _lowered(specificity.value, specificity.low, specificity.high, flattery[1]),
+        Estimate(cost, cost - half, cost + half),
+    )
+
+
+def _per_image(
+    trial: Trial, tries: NDArray[np.bool_], weights: NDArray[np.float64], images: int
+) -> NDArray[np.float64]:
+    """Weight of the tries of each image.  # (images,)."""
+    return np.bincount(trial.images[tries], weights[tries], images)
+
+
+def _lowered(value: float, low: float, high: float, by: float) -> Estimate:
+    return Estimate(max(value - by, 0.0), max(low - by, 0.0), high)
