@@ -42,7 +42,11 @@ def planted_bundle(pool_sizes=(4, 8), merge="gated", head=True):
         cost=COST,
     )
     return SimpleNamespace(
-        name="planted", hash="ab" * 32, config=config, calibration=calibration(pool_sizes, head)
+        name="planted",
+        hash="ab" * 32,
+        config=config,
+        calibration=calibration(pool_sizes, head),
+        has_recordings=False,
     )
 
 

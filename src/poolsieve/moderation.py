@@ -21,6 +21,9 @@ from scipy.special import softmax
 
 from poolsieve.images.sources import AnySource, Item, Loaded, list_items, read_ahead, read_content
 from poolsieve.images.transforms import plain_view
+from poolsieve.planning.choosing import choose_scheme
+from poolsieve.planning.following import PlanFollower
+from poolsieve.planning.plans import Plan, Target
 from poolsieve.schemes import (
     Chunk,
     CostMeter,
@@ -30,7 +33,6 @@ from poolsieve.schemes import (
     Prevalence,
     PrevalenceEstimator,
     Scheme,
-    make_scheme,
 )
 from poolsieve.verdicts import PoolReading, Verdict
 
@@ -64,6 +66,7 @@ class Totals:
         flagged: Flagged images.
         clear: Clear images.
         errors: Images that could not be read.
+        follower: Changes plans as the prevalence does; None if the scheme was given.
     """
 
     meter: CostMeter
@@ -71,6 +74,7 @@ class Totals:
     flagged: int = 0
     clear: int = 0
     errors: int = 0
+    follower: PlanFollower | None = None
 
     @property
     def images(self) -> int:
@@ -85,6 +89,10 @@ class Totals:
     def estimated_prevalence(self) -> Prevalence | None:
         """Share of bad images among those that could be read; None if there were none."""
         return self.prevalence.estimate()
+
+    def plan_changes(self) -> list[str]:
+        """Every change of plan in this run, for people."""
+        return [] if self.follower is None else [str(switch) for switch in self.follower.switches]
 
     def count(self, verdicts: Sequence[Verdict]) -> None:
         """Count verdicts."""
@@ -102,6 +110,7 @@ class Totals:
             "flagged": self.flagged,
             "clear": self.clear,
             "errors": self.errors,
+            **({} if self.follower is None else {"plans": self.follower.state()}),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -111,6 +120,8 @@ class Totals:
         self.prevalence.groups += state["groups"]
         for name in ("flagged", "clear", "errors"):
             setattr(self, name, getattr(self, name) + state[name])
+        if self.follower is not None:
+            self.follower.restore(state["plans"])
 
 
 class Moderator:
@@ -119,7 +130,9 @@ class Moderator:
     Args:
         bundle: What was trained.
         networks: An engine that runs it.
-        scheme: How chunks are decided.
+        scheme: How chunks are decided; or plans for ascending prevalences, of which the one is followed that
+            suits the last images.
+        prevalence: With plans, the expected share of bad images to begin with; None if unknown.
         seed: Seed of the order in which chunks are dealt into pools; None draws a secret one. The same seed
             and source give the same verdicts.
         reading_threads: Threads that read and decode images; None for as many as there are processors, at
@@ -127,7 +140,7 @@ class Moderator:
 
     Attributes:
         bundle: The bundle.
-        scheme: The scheme.
+        scheme: The scheme; with plans, that of the present one.
         seed: The seed, which is also in every verdict.
         totals: Counts, cost and estimated prevalence of the last source, while and after it is moderated.
     """
@@ -136,21 +149,38 @@ class Moderator:
         self,
         bundle: Bundle,
         networks: Networks,
-        scheme: Scheme,
+        scheme: Scheme | Sequence[Plan],
         *,
+        prevalence: float | None = None,
         seed: int | None = None,
         reading_threads: int | None = None,
     ) -> None:
-        self.bundle, self.scheme = bundle, scheme
+        self.bundle = bundle
+        self._plans = None if isinstance(scheme, Scheme) else tuple(scheme)
+        self._scheme = scheme if isinstance(scheme, Scheme) else None
+        self._prevalence = prevalence
         self.seed = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
         if not 0 <= self.seed <= LARGEST_SEED:
             raise ValueError(f"seed={seed}, but it must lie between 0 and {LARGEST_SEED}")
-        if isinstance(scheme, PooledScheme):
-            _ = scheme.design  # complains at once if there is no such design
         self._networks = networks
         self._evidence = Evidence(bundle.calibration)
         self._threads = reading_threads or min(8, os.cpu_count() or 1)
         self.totals = self._new_totals()
+        if isinstance(self.scheme, PooledScheme):
+            _ = self.scheme.design  # complains at once if there is no such design
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme that decides about the next chunk."""
+        if self.totals.follower is not None:
+            return self.totals.follower.scheme
+        assert self._scheme is not None
+        return self._scheme
+
+    @property
+    def description(self) -> str:
+        """The scheme with its parameters, or all plans that may be followed: the same for the whole run."""
+        return str(self.totals.follower or self._scheme)
 
     @classmethod
     def load(
@@ -158,7 +188,9 @@ class Moderator:
         bundle: str | os.PathLike[str],
         *,
         engine: str = "auto",
-        scheme: str = "adaptive",
+        scheme: str = "auto",
+        target: Target | None = None,
+        plan: str | os.PathLike[str] | None = None,
         seed: int | None = None,
         threads: int | None = None,
         batch_size: int | None = None,
@@ -169,7 +201,12 @@ class Moderator:
         Args:
             bundle: A folder, or the name of a bundle that comes with the package.
             engine: "openvino", "onnxruntime", "torch", or "auto" for the best that is installed.
-            scheme: "adaptive", "individual", "dorfman", "oneshot" or "cascade".
+            scheme: "auto", "adaptive", "individual", "dorfman", "oneshot" or "cascade". "auto" follows the
+                cheapest plan for the prevalence of the images; a bundle without recordings, for which there
+                are no plans, is run with "adaptive".
+            target: What the plans of "auto" must reach; by default a sensitivity within one point of
+                individual testing, and no worse a specificity.
+            plan: File of a plan, in place of scheme and parameters.
             seed: As above.
             threads: Threads that the engine computes on.
             batch_size: Images or pools that go through the network at once.
@@ -179,9 +216,9 @@ class Moderator:
         from poolsieve.engines import open_engine
 
         loaded = load_bundle(bundle)
-        made = make_scheme(scheme, loaded.config.pool_sizes, **parameters)
+        made, prevalence = choose_scheme(loaded, scheme, target, plan, parameters)
         opened = open_engine(loaded, engine, threads=threads, batch_size=batch_size)
-        return cls(loaded, opened, made, seed=seed)
+        return cls(loaded, opened, made, prevalence=prevalence, seed=seed)
 
     def moderate(self, source: AnySource, *, column: str | None = None) -> Iterator[Verdict]:
         """Judge all images of a source; verdicts come in its order.
@@ -223,7 +260,10 @@ class Moderator:
         return self._chunks(items, number)
 
     def _new_totals(self) -> Totals:
-        return Totals(CostMeter(self.bundle.config.cost))
+        follower = None
+        if self._plans is not None:
+            follower = PlanFollower(self._plans, self.bundle.config.pool_sizes, self._prevalence)
+        return Totals(CostMeter(self.bundle.config.cost), follower=follower)
 
     def _chunks(self, items: Iterator[Item], number: int) -> Iterator[tuple[Verdict, ...]]:
         size = self.scheme.chunk_size
@@ -264,8 +304,11 @@ class Moderator:
             len(images),
             gated=self.bundle.config.merge == "gated",
         )
-        decision = self.scheme.decide(chunk, np.random.Generator(np.random.PCG64([self.seed, number])))
+        scheme = self.scheme
+        decision = scheme.decide(chunk, np.random.Generator(np.random.PCG64([self.seed, number])))
         self.totals.prevalence.add(decision.likelihoods, decision.group_sizes, decision.group_weight)
+        if self.totals.follower is not None:
+            self.totals.follower.observe(decision, len(chunk), number)
         readings = _pool_readings(decision, first + places)
         for k, place in enumerate(places):
             verdicts[place] = Verdict(
@@ -281,7 +324,7 @@ class Moderator:
                 pool_score=_rounded(decision.pool_scores, k),
                 pools=readings[k],
                 bundle=self.bundle.hash,
-                scheme=str(self.scheme),
+                scheme=str(scheme),
                 seed=self.seed,
             )
         return tuple(verdicts)

@@ -20,14 +20,14 @@ from typer.testing import CliRunner
 import poolsieve
 from poolsieve.cli.moderate import moderate
 from poolsieve.moderation import Moderator
-from poolsieve.schemes import make_scheme
+from poolsieve.planning.choosing import choose_scheme
 from poolsieve.verdict_files import VerdictLog
 
 
-def load_planted(bundle, *, engine, scheme, seed, threads, batch_size, **parameters):
+def load_planted(bundle, *, engine, scheme, target, plan, seed, threads, batch_size, **parameters):
     """In place of `Moderator.load`: no trained network is needed to test the command."""
     made = planted_bundle()
-    chosen = make_scheme(scheme, made.config.pool_sizes, **parameters)
+    chosen, _ = choose_scheme(made, scheme, target, plan, parameters)
     return Moderator(made, PlantedEngine(), chosen, seed=seed, reading_threads=2)
 
 

@@ -91,6 +91,15 @@ def test_oneshot_takes_any_decoder(decoder):
     assert set(decision.decided_by) == {"pools"}
 
 
+def test_oneshot_with_posteriors_flags_above_the_threshold():
+    truth = truth_with(3, 100)
+    unsure = PlantedEngine(count_confidence=2.0)
+    scheme = make_scheme("oneshot", (8,), decoder="bp", pools_per_image=2, threshold=0.02)
+    decision, _, _ = decide(scheme, truth, engine=unsure)
+    assert np.array_equal(decision.flags, decision.scores > 0.02)
+    assert decision.flags.sum() > (decision.scores > 0.5).sum()
+
+
 def test_readings_that_fit_nothing_are_given_up_in_time():
     """Two bad images in every pool: without a limit the exact search takes hours."""
 

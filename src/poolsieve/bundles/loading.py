@@ -18,6 +18,7 @@ from poolsieve.bundles.config import (
     CALIBRATION_FILE,
     CONFIG_FILE,
     OUTLIER_FILE,
+    PLANS_FILE,
     RECORDINGS_FILE,
     WEIGHTS_FILE,
     BundleConfig,
@@ -199,6 +200,8 @@ def _problems(folder: Path, config: BundleConfig) -> Iterator[str]:
                 _check_calibration(Calibration.from_json(json.loads(data)), config)
             elif name == RECORDINGS_FILE:
                 _check_recordings(data, config)
+            elif name == PLANS_FILE:
+                _check_plans(data)
         except ValueError as error:
             yield f"{folder / name}: {error}"
     for file in sorted(folder.glob("*.onnx")):
@@ -254,6 +257,12 @@ def _check_outliers(readings: OutlierReadings, config: BundleConfig) -> None:
                 f"a mixture is of vectors of {reading.mixture.width} numbers, but the networks give "
                 f"{config.feature_width}"
             )
+
+
+def _check_plans(data: bytes) -> None:
+    from poolsieve.planning.table import table_from
+
+    table_from(data)
 
 
 def _check_calibration(calibration: Calibration, config: BundleConfig) -> None:

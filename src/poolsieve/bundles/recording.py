@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.bundles.config import CONFIG_FILE, RECORDINGS_FILE
+from poolsieve.bundles.config import CONFIG_FILE, PLANS_FILE, RECORDINGS_FILE
 from poolsieve.bundles.loading import Bundle, load_bundle
 from poolsieve.files import write_atomically
 from poolsieve.images.datasets import load_dataset
@@ -53,6 +53,7 @@ def record_bundle(
         ValueError: The bundle is damaged, or the data do not do.
     """
     from poolsieve.engines import open_engine
+    from poolsieve.planning.table import make_table, table_bytes
     from poolsieve.recordings import record_readings
     from poolsieve.schemes import Evidence
 
@@ -87,7 +88,9 @@ def record_bundle(
             seed=seed,
             progress=progress,
         )
-    return add_files(bundle, {RECORDINGS_FILE: recordings.to_bytes()})
+    reporter.line("planning for all prevalences")
+    plans = make_table(recordings, bundle.config.pool_sizes, bundle.config.cost)
+    return add_files(bundle, {RECORDINGS_FILE: recordings.to_bytes(), PLANS_FILE: table_bytes(plans)})
 
 
 def add_files(bundle: Bundle, contents: Mapping[str, bytes]) -> Bundle:

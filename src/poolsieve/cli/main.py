@@ -12,6 +12,7 @@ from poolsieve._version import __version__
 from poolsieve.cli.bundles import app as bundles
 from poolsieve.cli.design import design
 from poolsieve.cli.moderate import moderate
+from poolsieve.cli.plan import plan
 from poolsieve.cli.simulate import simulate
 from poolsieve.cli.train import train
 
@@ -50,6 +51,7 @@ app.command("design")(design)
 app.command("simulate")(simulate)
 app.command("train")(train)
 app.command("moderate")(moderate)
+app.command("plan")(plan)
 app.add_typer(bundles, name="bundles")
 
 

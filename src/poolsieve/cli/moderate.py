@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from poolsieve.images.sources import Item
     from poolsieve.moderation import Moderator, Totals
+    from poolsieve.planning.plans import Target
     from poolsieve.verdict_files import VerdictLog
 
 SOME_FAILED = 1
@@ -36,9 +37,25 @@ def moderate(
     ],
     out: Annotated[Path, typer.Option(help="Verdicts: .csv, .jsonl or .parquet.", show_default=False)],
     scheme: Annotated[
-        Literal["adaptive", "individual", "dorfman", "oneshot", "cascade"],
-        typer.Option(help="How images are decided about; docs/moderating.md compares them."),
-    ] = "adaptive",
+        Literal["auto", "adaptive", "individual", "dorfman", "oneshot", "cascade"],
+        typer.Option(
+            help="How images are decided about; docs/moderating.md compares them. auto follows the cheapest "
+            "plan for the share of bad images that it finds."
+        ),
+    ] = "auto",
+    plan: Annotated[
+        Path | None, typer.Option(help="Decide by this plan, a .json file of `poolsieve plan`.")
+    ] = None,
+    within: Annotated[
+        float | None,
+        typer.Option(help="auto: how far below individual testing the sensitivity may lie. [default: 0.01]"),
+    ] = None,
+    sensitivity: Annotated[
+        float | None, typer.Option(help="auto: least sensitivity, in place of --within.")
+    ] = None,
+    specificity: Annotated[
+        float | None, typer.Option(help="auto: least specificity. [default: that of individual testing]")
+    ] = None,
     engine: Annotated[
         Literal["auto", "openvino", "onnxruntime", "torch"], typer.Option(help="What runs the networks.")
     ] = "auto",
@@ -117,6 +134,8 @@ def moderate(
         bundle,
         engine=engine,
         scheme=scheme,
+        target=_target(within, sensitivity, specificity),
+        plan=plan,
         seed=earlier["seed"] if earlier is not None and seed is None else seed,
         threads=threads,
         batch_size=batch_size,
@@ -136,7 +155,7 @@ def moderate(
         "source": source,
         "column": column,
         "bundle": moderator.bundle.hash,
-        "scheme": str(moderator.scheme),
+        "scheme": moderator.description,
         "seed": moderator.seed,
     }
     log = VerdictLog.resume(out, header) if resume else VerdictLog.begin(out, header)
@@ -155,18 +174,31 @@ def moderate(
         raise typer.Exit(SOME_FAILED)
 
 
+def _target(within: float | None, sensitivity: float | None, specificity: float | None) -> Target | None:
+    from poolsieve.planning.plans import Target
+
+    if within is None and sensitivity is None and specificity is None:
+        return None
+    if within is not None and sensitivity is not None:
+        raise ValueError("give --sensitivity or --within, not both")
+    return Target(sensitivity, specificity, Target().within if within is None else within)
+
+
 def _run(moderator: Moderator, log: VerdictLog, source: list[str], column: str | None) -> None:
     """Judge what is missing, chunk by chunk."""
     from rich.console import Console
 
     console = Console(stderr=True)
-    spoken = time.monotonic()
+    spoken, told = time.monotonic(), 0
     done = (verdict.path for verdict in log.verdicts())
     try:
         chunks = moderator.moderate_chunks(_source_of(source), column=column, done=done, state=log.state)
         with console.status("reading") as status:
             for verdicts in chunks:
                 log.append(verdicts[0].chunk, verdicts, moderator.totals.state())
+                for line in moderator.totals.plan_changes()[told:]:
+                    console.print(line, markup=False, highlight=False, soft_wrap=True)
+                    told += 1
                 status.update(_progress(moderator.totals))
                 if not console.is_terminal and time.monotonic() - spoken >= _PLAIN_INTERVAL:
                     spoken = time.monotonic()
@@ -245,7 +277,7 @@ def _write_report(
     paths = {verdict.position: verdict.path for verdict in shown}
     thumbnails = {position: thumbnail(item) for position, item in _items_again(source, column, paths)}
     bundle = moderator.bundle
-    run = RunDescription(bundle.name, bundle.hash, bundle.config.task, str(moderator.scheme), moderator.seed)
+    run = RunDescription(bundle.name, bundle.hash, bundle.config.task, moderator.description, moderator.seed)
     errors = (verdict for verdict in log.verdicts() if verdict.status == "error")
     page = moderation_page(run, moderator.totals, shown, thumbnails, names, errors)
     write_atomically(report, page.encode())
@@ -276,7 +308,8 @@ def _print_summary(moderator: Moderator, out: Path, console: Console) -> None:
         ("", totals.meter.lines()[0]),
         ("time", totals.meter.lines()[2]),
         ("estimated prevalence", "unknown" if estimate is None else f"{estimate} (95%)"),
-        ("scheme", str(moderator.scheme)),
+        ("scheme", moderator.description),
+        *(("plan changed", line) for line in totals.plan_changes()),
         ("seed", str(moderator.seed)),
     ]
     table = Table(show_header=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -64,7 +65,7 @@ class PlanFollower:
         self._schemes = [make_scheme(plan.scheme, pool_sizes, **plan.parameters) for plan in plans]
         sizes = {scheme.chunk_size for scheme in self._schemes}
         if len(sizes) != 1:
-            raise ValueError(f"plans that follow each other must have chunks of one size, not {sorted(sizes)}")
+            raise ValueError(f"plans that take turns must have chunks of one size, not {sorted(sizes)}")
         self.chunk_size = sizes.pop()
         self._recent = PrevalenceEstimator()
         self._place = self._place_for(CAUTIOUS if prevalence is None else prevalence)
@@ -132,5 +133,5 @@ class PlanFollower:
 
     def __str__(self) -> str:
         stated = "unknown" if self._stated is None else self._stated
-        plans = "; ".join(dict.fromkeys(f"{plan.prevalence}: {plan.describe()}" for plan in self._plans))
-        return f"auto(prevalence={stated}, chunk={self.chunk_size}, plans={plans})"
+        digest = hashlib.sha256("; ".join(map(str, self._schemes)).encode()).hexdigest()
+        return f"auto(prevalence={stated}, chunk={self.chunk_size}, plans={digest[:12]})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,12 +34,15 @@ class Choices:
         least_sensitivity: What the target asked for, on the recorded images.
         least_specificity: The same for specificity.
         individual: Individual testing at its usual threshold, to compare with.
+        frontier: For each scheme, costs (ascending) and the best sensitivity up to each of them at the least
+            specificity, as it looks on the recorded images.
     """
 
     plans: tuple[Plan, ...]
     least_sensitivity: float
     least_specificity: float
     individual: Plan
+    frontier: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
 
     @property
     def best(self) -> Plan:
@@ -99,34 +102,26 @@ def search(
 ) -> Choices:
     """Choose from recordings; see `plan`.
 
-    Picking the best of many on limited data flatters it. So the search is made on each half of the images
-    as well and what it picks there is judged by the other half; by half of what it loses on the way the
-    target is raised here, and the promise lowered, as twice the images flatter half as much.
+    Picking bounds by limited data flatters them. So they are also picked on each half of the images and
+    judged by the other half; by half of what they lose on the way the target is raised here, and the promise
+    lowered, as twice the images flatter half as much.
     """
     if not 1e-6 <= prevalence <= 0.5:
         raise ValueError(f"prevalence={prevalence}, but plans are made for 0.000001 to 0.5")
     halves = _halves(recordings.bad)
-    tried = [
-        _Tried(
-            trial,
-            outcomes(trial, recordings, prevalence),
-            tuple(outcomes(trial, recordings, prevalence, among=half) for half in halves),  # type: ignore[arg-type]
-        )
-        for trial in all_trials(recordings, prevalence, tuple(pool_sizes))
-    ]
-    flattery = _flattery(tried, recordings, target, halves, price)
+    tried = []
+    for trial in all_trials(recordings, prevalence, tuple(pool_sizes)):
+        one_half, other_half = (outcomes(trial, recordings, prevalence, among=half) for half in halves)
+        tried.append(_Tried(trial, outcomes(trial, recordings, prevalence), (one_half, other_half)))
     least = target.least(recordings)
     individual = _Pick(tried[0], 0, int(np.flatnonzero(THRESHOLDS == USUAL_THRESHOLD)[0]))
-    picks = []
+    picks, made = [], []
     for one in tried:
-        margin = (0.0, 0.0) if one.trial.scheme == "individual" else flattery[:2]
-        pick = _cheapest([one], least, margin, recordings, price)
+        flattery = _flattery(one, tried[0], recordings, target, halves, price)
+        pick = _cheapest(one, least, flattery, recordings)
         if pick is not None:
             picks.append(pick)
-    made = [
-        _promise(pick, recordings, prevalence, price, (0.0,) * 3 if pick.tried is tried[0] else flattery)
-        for pick in picks
-    ]
+            made.append(_promise(pick, recordings, prevalence, price, flattery))
     reference = _promise(individual, recordings, prevalence, price, (0.0,) * 3)
     chunk = chunk_for(pool_sizes)
     if not made:
@@ -139,7 +134,7 @@ def search(
     first = min(ties, key=lambda k: (picks[k].tried.trial.complexity, made[k].cost.value))
     ranked = [first, *(k for k in order if k != first)]
     plans = tuple(replace(made[k], parameters={**made[k].parameters, "chunk": chunk}) for k in ranked)
-    return Choices(plans, *least, reference)
+    return Choices(plans, *least, reference, _frontier(tried, least[1], price))
 
 
 def chunk_for(pool_sizes: Sequence[int]) -> int:
@@ -164,40 +159,34 @@ def _costs(trial: Trial, backs: NDArray[np.float64], price: Price) -> NDArray[np
 
 
 def _cheapest(
-    tried: Sequence[_Tried],
+    one: _Tried,
     least: tuple[float, float],
     margin: tuple[float, ...],
     recordings: Recordings,
-    price: Price,
     half: int | None = None,
 ) -> _Pick | None:
     """The cheapest place that meets the target by a margin; of equal cost the one with most to spare."""
     bad = recordings.bad
     spread = math.sqrt(0.05 / bad.sum()), math.sqrt(0.02 / (~bad).sum())  # to weigh one against the other
-    best, best_key = None, (math.inf, 0.0)
-    for one in tried:
-        table = one.whole if half is None else one.halves[half]
-        spare = np.minimum(
-            (table.sensitivity - least[0] - margin[0]) / spread[0],
-            (table.specificity - least[1] - margin[1]) / spread[1],
-        )
-        spare[table.backs >= 1] = -math.inf if one.trial.pools else spare[table.backs >= 1]
-        rows = np.flatnonzero((spare >= -1e-9).any(axis=1))
-        if not len(rows):
-            continue
-        costs = _costs(one.trial, table.backs[rows], price)
-        row = int(rows[costs.argmin()])
-        column = int(spare[row].argmax())
-        if one.trial.scheme == "individual" and spare[row][THRESHOLDS == USUAL_THRESHOLD][0] >= -1e-9:
-            column = int(np.flatnonzero(THRESHOLDS == USUAL_THRESHOLD)[0])
-        key = (float(costs.min()), -float(spare[row, column]))
-        if key < best_key:
-            best, best_key = _Pick(one, row, column), key
-    return best
+    table = one.whole if half is None else one.halves[half]
+    spare = np.minimum(
+        (table.sensitivity - min(least[0] + margin[0], max(least[0], 1.0))) / spread[0],
+        (table.specificity - min(least[1] + margin[1], max(least[1], 1.0))) / spread[1],
+    )
+    rows = np.flatnonzero((spare >= -1e-9).any(axis=1))
+    if not len(rows):
+        return None
+    row = int(rows[table.backs[rows].argmin()])
+    column = int(spare[row].argmax())
+    usual = int(np.flatnonzero(THRESHOLDS == USUAL_THRESHOLD)[0])
+    if one.trial.scheme == "individual" and spare[row, usual] >= -1e-9:
+        column = usual
+    return _Pick(one, row, column)
 
 
 def _flattery(
-    tried: Sequence[_Tried],
+    one: _Tried,
+    individual: _Tried,
     recordings: Recordings,
     target: Target,
     halves: tuple[NDArray[np.bool_], NDArray[np.bool_]],
@@ -206,11 +195,13 @@ def _flattery(
     """How much too good sensitivity, specificity and cost look for having been picked by."""
     lost = []
     for mine, other in ((0, 1), (1, 0)):
-        pick = _cheapest(tried, target.least(recordings, halves[mine]), (0.0, 0.0), recordings, price, mine)
+        pick = _cheapest(one, target.least(recordings, halves[mine]), (0.0, 0.0), recordings, mine)
         if pick is None:
             continue
         inside, outside = (pick.tried.halves[k] for k in (mine, other))
-        plain = [tried[0].halves[k] for k in (mine, other)]  # bad luck of the individual network is not ours
+        plain = [
+            individual.halves[k] for k in (mine, other)
+        ]  # bad luck of the individual network is not ours
         at = pick.bound, pick.threshold
         usual = 0, pick.threshold
         lost.append(
@@ -229,6 +220,25 @@ def _flattery(
         return 0.0, 0.0, 0.0
     values = np.maximum(np.mean(lost, axis=0), 0.0) / 2
     return float(values[0]), float(values[1]), float(values[2])
+
+
+def _frontier(
+    tried: Sequence[_Tried], least_specificity: float, price: Price
+) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    found: dict[str, list[tuple[float, float]]] = {}
+    for one in tried:
+        best = np.where(one.whole.specificity >= least_specificity, one.whole.sensitivity, -1.0).max(axis=1)
+        costs = _costs(one.trial, one.whole.backs, price)
+        points = found.setdefault(one.trial.scheme, [])
+        points += [(float(cost), float(share)) for cost, share in zip(costs, best, strict=True) if share >= 0]
+    lines = {}
+    for scheme, points in found.items():
+        if points:
+            table = np.array(sorted(points))
+            rises = np.maximum.accumulate(table[:, 1])
+            kept = np.append(True, rises[1:] > rises[:-1])
+            lines[scheme] = (table[kept, 0], rises[kept])
+    return lines
 
 
 def _nearest(tried: _Tried, least: tuple[float, float]) -> _Pick:
@@ -263,8 +273,6 @@ def _promise(
             tests.append(np.zeros(number))
         shares.append(flagged)
         spreads.append(float(tests[-1].var(ddof=1)) / number if number > 1 else 0.0)
-    sensitivity = proportion(shares[0], np.ones(len(shares[0])))
-    specificity = proportion(1 - shares[1], np.ones(len(shares[1])))
     backs = pick.tried.whole.backs[pick.bound]
     cost = float(_costs(trial, np.array([backs]), price)[0]) + flattery[2]
     variance = prevalence**2 * spreads[0] + (1 - prevalence) ** 2 * spreads[1]
@@ -279,8 +287,8 @@ def _promise(
         trial.scheme,
         parameters,
         prevalence,
-        _lowered(sensitivity.value, sensitivity.low, sensitivity.high, flattery[0]),
-        _lowered(specificity.value, specificity.low, specificity.high, flattery[1]),
+        _share(shares[0], flattery[0]),
+        _share(1 - shares[1], flattery[1]),
         Estimate(cost, cost - half, cost + half),
     )
 
@@ -289,8 +297,15 @@ def _per_image(
     trial: Trial, tries: NDArray[np.bool_], weights: NDArray[np.float64], images: int
 ) -> NDArray[np.float64]:
     """Weight of the tries of each image.  # (images,)."""
-    return np.bincount(trial.images[tries], weights[tries], images)
+    return np.bincount(trial.images[tries], weights[tries], images).astype(np.float64)
 
 
-def _lowered(value: float, low: float, high: float, by: float) -> Estimate:
-    return Estimate(max(value - by, 0.0), max(low - by, 0.0), high)
+def _share(of_images: NDArray[np.float64], lowered: float) -> Estimate:
+    """Mean over images, lowered, with Wilson's interval for as many independent images as tell as much."""
+    number = len(of_images)
+    mean = float(np.clip(of_images.mean(), 0, 1))
+    between = float(of_images.var(ddof=1)) / number if number > 1 else 0.0
+    spread = mean * (1 - mean)
+    effective = min(number, spread / between) if spread > 0 and between > 0 else number
+    found = proportion([mean * effective], [effective])
+    return Estimate(max(mean - lowered, 0.0), max(found.low - lowered, 0.0), found.high)

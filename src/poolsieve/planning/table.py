@@ -43,7 +43,11 @@ def table_from(data: bytes) -> tuple[Plan, ...]:
         ValueError: It is no such file.
     """
     values = json.loads(data)
-    if not isinstance(values, dict) or values.get("format") != FORMAT or not isinstance(values.get("plans"), list):
+    if (
+        not isinstance(values, dict)
+        or values.get("format") != FORMAT
+        or not isinstance(values.get("plans"), list)
+    ):
         raise ValueError(f"not a table of plans of format {FORMAT}")
     plans = tuple(Plan.from_json(value if isinstance(value, dict) else {}) for value in values["plans"])
     prevalences = [plan.prevalence for plan in plans]

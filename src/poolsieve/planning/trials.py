@@ -13,7 +13,7 @@ from scipy.special import comb, expit, logit
 from poolsieve.decoders import BeliefPropagation, Readings
 from poolsieve.recordings import PoolRecording, Recordings
 
-MOST_MATES = 3
+MOST_MATES = 5
 """Images with so many bad pool-mates or more are taken together."""
 _FEWEST = 25
 """Recorded images of a kind below which the next kind stands in for it."""
@@ -96,7 +96,8 @@ def all_trials(recordings: Recordings, prevalence: float, pool_sizes: tuple[int,
             continue
         if np.isinf(recording.cut):
             yield dorfman_trial(recordings, recording, prevalence)
-            for classes in range(1, min(recording.classes, recording.pool_size - 1) + 1):
+            # A single pool cannot tell its images apart: pools that decide alone need at least two.
+            for classes in range(2, min(recording.classes, recording.pool_size - 1) + 1):
                 yield oneshot_trial(recordings, recording, prevalence, classes)
         for classes in range(1, min(recording.classes, recording.pool_size - 1) + 1):
             yield adaptive_trial(recordings, recording, prevalence, classes)
@@ -276,5 +277,5 @@ def _mate_shares(mates: int, prevalence: float) -> NDArray[np.float64]:
 
 
 def _bounds(clear: NDArray[np.float64], least: float = 0.002) -> NDArray[np.float64]:
-    """Bounds that leave from `least` to most of the clear images above them."""
-    return np.unique(np.quantile(clear, 1 - np.geomspace(0.9, least, 80)))
+    """Bounds that leave from most to `least` of the clear images above them, or none."""
+    return np.unique(np.append(np.quantile(clear, 1 - np.geomspace(0.9, least, 80)), clear.max() + 1e-3))

@@ -68,12 +68,12 @@ def record_readings(
     for layout, chunks, cut in drawn:
         tables, counts = [], []
         for chunk in chunks:
-            logits = networks.pooled(features, gate, chunk[layout.pooling.pools], layout.pool_size).logits
-            readings = evidence.of_pools(logits, layout.pooling.pool_sizes)
+            pooled = networks.pooled(features, gate, chunk[layout.pooling.pools], layout.pool_size)
+            readings = evidence.of_pools(pooled.logits, layout.pooling.pool_sizes, pooled.counts)
             assert readings.log_likelihoods is not None
             tables.append(_half(readings.log_likelihoods[0]))
             counts.append(readings.counts[0].astype(np.uint8))
-            done += len(logits)
+            done += layout.pooling.pool_count
             if progress is not None:
                 progress(done, total)
         shape = (len(chunks), layout.classes, layout.pools_per_class)

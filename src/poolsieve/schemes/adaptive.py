@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 
 from poolsieve.decoders import BeliefPropagation
 from poolsieve.decoders.base import Instance, Interval, parameter
@@ -13,6 +14,9 @@ from poolsieve.designs import Pooling
 from poolsieve.schemes.base import BalancedScheme, Decision, register_scheme
 from poolsieve.schemes.evidence import posterior
 from poolsieve.schemes.runner import Chunk
+
+_CERTAIN = 1e-12
+"""Posteriors are not taken to be nearer to certainty, so that logarithms stay finite."""
 
 
 @register_scheme("adaptive")
@@ -61,4 +65,15 @@ class Adaptive(BalancedScheme):
             posteriors = BeliefPropagation().decode(readings, pooling, priors).scores[0]
         tested = (posteriors >= self.retest_above) | (pooling.image_weights == 0)
         flags = np.zeros(len(chunk), dtype=bool)
-        return self._decision(chunk, pooling, readings, posteriors, flags, np.flatnonzero(tested), priors)
+        # Images that look bad are in no pool, so pools alone would tell too low a prevalence.
+        ratios = logit(np.clip(posteriors, _CERTAIN, 1 - _CERTAIN)) - logit(self.prevalence)
+        return self._decision(
+            chunk,
+            pooling,
+            readings,
+            posteriors,
+            flags,
+            np.flatnonzero(tested),
+            priors,
+            image_evidence=np.stack([np.zeros_like(ratios), ratios], axis=1),
+        )

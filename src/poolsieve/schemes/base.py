@@ -153,8 +153,13 @@ class PooledScheme(Scheme):
         priors: NDArray[np.float64] | None = None,
         *,
         recompute: bool = False,
+        image_evidence: NDArray[np.float64] | None = None,
     ) -> Decision:
-        """What pools say, except for the retested images, about which the individual network decides."""
+        """What pools say, except for the retested images, about which the individual network decides.
+
+        The prevalence is estimated from the pools, or image by image if evidence of each, (clear, bad), is
+        given; that of retested images is the individual network's.
+        """
         scores, flags = pool_scores.copy(), flags.copy()
         decided_by = np.full(len(chunk), BY_POOLS, dtype="<U10")
         logits = chunk.test(retested, recompute=recompute)
@@ -162,13 +167,17 @@ class PooledScheme(Scheme):
         flags[retested] = scores[retested] > self.threshold
         decided_by[retested] = BY_INDIVIDUAL
         assert readings.log_likelihoods is not None
+        likelihoods, sizes = readings.log_likelihoods[0], pooling.pool_sizes
+        if image_evidence is not None:
+            likelihoods, sizes = image_evidence.copy(), np.ones(len(chunk), dtype=np.int64)
+            likelihoods[retested] = chunk.evidence.of_images(logits)
         return Decision(
             scores,
             flags,
             decided_by,
-            readings.log_likelihoods[0],
-            pooling.pool_sizes,
-            len(chunk) / float(pooling.pool_sizes.sum()),
+            likelihoods,
+            sizes,
+            len(chunk) / float(sizes.sum()),
             pooling,
             readings,
             np.full(len(chunk), self.prevalence) if priors is None else priors,

@@ -42,8 +42,10 @@ class Cascade(Scheme):
         scores, flags = priors.copy(), priors > self.flag_above
         decided_by = np.full(len(chunk), BY_HEAD, dtype="<U10")
         doubtful = np.flatnonzero((priors >= self.clear_below) & ~flags)
-        scores[doubtful] = chunk.evidence.image_scores(chunk.test(doubtful))
+        logits = chunk.test(doubtful)
+        scores[doubtful] = chunk.evidence.image_scores(logits)
         flags[doubtful] = scores[doubtful] > self.threshold
         decided_by[doubtful] = BY_INDIVIDUAL
+        evidence[doubtful] = chunk.evidence.of_images(logits)
         sizes = np.ones(len(chunk), dtype=np.int64)
         return Decision(scores, flags, decided_by, evidence, sizes, 1.0, priors=priors)

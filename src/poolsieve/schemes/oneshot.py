@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from poolsieve.decoders import make_decoder
+from poolsieve.decoders import BeliefPropagation, make_decoder
 from poolsieve.decoders.base import Instance, parameter
 from poolsieve.designs import Pooling
 from poolsieve.schemes.base import BalancedScheme, Decision, register_scheme
@@ -26,6 +26,7 @@ class OneShot(BalancedScheme):
     The defaults are the paper's: 50 pools of 8 for 100 images, every image in 4, and MIP.
 
     Attributes:
+        threshold: With the decoder bp, the posterior above which an image is flagged.
         decoder: Name of a decoder; see `poolsieve.decoders.list_decoders`.
     """
 
@@ -41,5 +42,7 @@ class OneShot(BalancedScheme):
             decoder = make_decoder(self.decoder)
             if "node_limit" in decoder.parameters:
                 decoder = decoder.replace(node_limit=NODE_LIMIT)
+            if isinstance(decoder, BeliefPropagation):
+                decoder = decoder.replace(threshold=self.threshold)
             decoding = decoder.decode(readings, pooling, self.prevalence)
         return self._decision(chunk, pooling, readings, decoding.scores[0], decoding.flags[0])

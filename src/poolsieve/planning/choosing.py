@@ -1,0 +1,65 @@
+"""What decides about the chunks of a run: a scheme by name, a plan from a file, or all plans of a bundle."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from poolsieve.planning.plans import Plan, Target, load_plan
+from poolsieve.schemes import Scheme, make_scheme
+
+if TYPE_CHECKING:
+    from poolsieve.bundles import Bundle
+
+AUTO = "auto"
+_LOG = logging.getLogger(__name__)
+
+
+def choose_scheme(
+    bundle: Bundle,
+    scheme: str,
+    target: Target | None,
+    plan: str | os.PathLike[str] | None,
+    parameters: Mapping[str, Any],
+) -> tuple[Scheme | tuple[Plan, ...], float | None]:
+    """What a moderator is to follow, and the stated prevalence.
+
+    Args:
+        bundle: The bundle.
+        scheme: A scheme's name, or "auto".
+        target: What the plans of "auto" must reach.
+        plan: File of a plan, in place of the others.
+        parameters: The scheme's; None stands for the default.
+
+    Raises:
+        ValueError: They do not go together, or are not known.
+    """
+    sizes = bundle.config.pool_sizes
+    given = {name: value for name, value in parameters.items() if value is not None}
+    if plan is not None:
+        if given or target is not None or scheme != AUTO:
+            other = next(iter(given), "scheme" if scheme != AUTO else "target")
+            raise ValueError(f"a plan holds the scheme and all its parameters; leave out {other}")
+        loaded = load_plan(plan, bundle=bundle.hash)
+        return make_scheme(loaded.scheme, sizes, **loaded.parameters), None
+    if scheme != AUTO:
+        if target is not None:
+            raise ValueError(f"a target is for the scheme auto, not for {scheme}")
+        return make_scheme(scheme, sizes, **given), None
+    if not bundle.has_recordings:
+        if target is not None:
+            bundle.recordings()  # says what is missing
+        _LOG.warning(
+            "the bundle %s has no recordings to plan from, so the scheme is adaptive with its defaults; "
+            "make them with: poolsieve bundles record",
+            bundle.name,
+        )
+        return make_scheme("adaptive", sizes, **given), None
+    prevalence = given.pop("prevalence", None)
+    if given:
+        raise ValueError(f"the scheme auto chooses {next(iter(given))} itself; name a scheme to set it")
+    from poolsieve.planning.table import table_of
+
+    return table_of(bundle, target or Target()), prevalence

@@ -1,0 +1,138 @@
+"""Plans are the cheapest that meet the target, and what they promise is what happens."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+from noisy import NoisyEngine, noisy_pixels, record
+from planted import COST, PlantedEngine
+
+from poolsieve.moderation import Moderator
+from poolsieve.planning import Target, load_plan, save_plan, search
+from poolsieve.planning.choosing import choose_scheme
+from poolsieve.schemes import make_scheme
+
+F = COST.front / COST.whole
+GATE = COST.gate / COST.whole
+
+
+@pytest.fixture(scope="module")
+def perfect_pools():
+    return record(PlantedEngine(), noisy=False, head=False)
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    return record(NoisyEngine())
+
+
+def find(bundle, recordings, prevalence, **target):
+    return search(recordings, prevalence, Target(**target), bundle.config.pool_sizes, COST)
+
+
+def test_with_a_perfect_head_only_bad_images_are_tested():
+    """No scheme whose flags are tested can cost less than front, head and one test for each bad image."""
+    bundle, recordings = record(PlantedEngine(), noisy=False)
+    for prevalence in (0.001, 0.01, 0.1):
+        best = find(bundle, recordings, prevalence).best
+        assert best.scheme == "cascade"
+        assert best.cost.value == pytest.approx(F + GATE + (1 - F) * prevalence, abs=1e-6)
+        assert best.sensitivity.value == best.specificity.value == 1
+
+
+@pytest.mark.parametrize("prevalence", [0.001, 0.01, 0.05])
+def test_perfect_pools_cost_what_theory_says(perfect_pools, prevalence):
+    """Disjoint pools of r: 1/r pools, and a test for every image of a pool with a bad one."""
+    choices = find(*perfect_pools, prevalence)
+    theory = {r: F + GATE + (1 - F) * (1 / r + 1 - (1 - prevalence) ** r) for r in (4, 8)}
+    for plan in choices.plans:
+        if plan.scheme == "dorfman":
+            assert plan.cost.value == pytest.approx(theory[plan.parameters["pool_size"]], rel=0.01)
+            assert plan.sensitivity.value == 1
+    assert {p.parameters["pool_size"] for p in choices.plans if p.scheme == "dorfman"} == {4, 8}
+    assert choices.best.cost.value <= min(theory.values()) + 0.006  # the simpler plan may cost .005 more
+    assert choices.best.scheme in {"dorfman", "oneshot", "adaptive"}
+
+
+@pytest.mark.parametrize("prevalence", [0.001, 0.02, 0.2])
+def test_with_useless_pools_every_image_is_tested(prevalence):
+    bundle, recordings = record(NoisyEngine(pools=0), head=False)
+    choices = find(bundle, recordings, prevalence)
+    assert choices.best.scheme == "individual"
+    assert choices.best.parameters["threshold"] == 0.5
+    assert choices.best.cost.value == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("prevalence", "within"), [(0.05, 0.05), (0.1, 0.01)])
+def test_promises_are_kept_on_other_images(noisy, prevalence, within):
+    bundle, recordings = noisy
+    plan = find(bundle, recordings, prevalence, within=within).best
+    scheme = make_scheme(plan.scheme, bundle.config.pool_sizes, **plan.parameters)
+    assert plan.cost.value < 0.9
+    rng = np.random.default_rng(8)
+    truth = rng.random(20 * scheme.chunk_size) < prevalence
+    moderator = Moderator(bundle, NoisyEngine(), scheme, seed=1)
+    flags = np.array([verdict.flagged for verdict in moderator.moderate(list(noisy_pixels(truth, 9)))])
+    found, alarms = flags[truth].mean(), flags[~truth].mean()
+    luck = 3 * np.sqrt(found * (1 - found) / truth.sum())
+    assert plan.sensitivity.low - luck <= found <= plan.sensitivity.high + luck
+    assert plan.specificity.low - 0.002 <= 1 - alarms <= plan.specificity.high + 0.002
+    assert plan.cost.low - 0.01 <= moderator.totals.meter.share <= plan.cost.high + 0.01
+
+
+def test_pools_and_head_together_beat_each_alone(noisy):
+    choices = find(*noisy, 0.02, within=0.02)
+    costs = {}
+    for plan in choices.plans:
+        costs.setdefault(plan.scheme, plan.cost.value)
+    assert choices.best.scheme == "adaptive"
+    assert costs["adaptive"] < costs["cascade"] - 0.005
+    assert costs["adaptive"] < costs.get("dorfman", 1) - 0.005
+
+
+def test_a_looser_target_never_costs_more(noisy):
+    costs = [find(*noisy, 0.02, within=within).best.cost.value for within in (0.005, 0.02, 0.06)]
+    assert costs[0] + 0.006 >= costs[1] >= costs[2] - 0.006
+    assert costs[2] < costs[0] - 0.02
+
+
+def test_what_cannot_be_reached_is_said(noisy):
+    choices = find(*noisy, 0.02, sensitivity=0.9999, specificity=0.9999)
+    assert len(choices.plans) == 1
+    assert not choices.best.meets_target
+    assert choices.best.scheme == "individual"
+    assert choices.best.sensitivity.value < 0.9999
+
+
+def test_planning_is_quick(noisy):
+    begin = time.monotonic()
+    find(*noisy, 0.03)
+    assert time.monotonic() - begin < 30
+
+
+def test_bad_questions_are_refused(noisy):
+    with pytest.raises(ValueError, match="plans are made for"):
+        find(*noisy, 0.7)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        Target(sensitivity=1.5)
+
+
+def test_a_plan_survives_its_file_and_is_followed(noisy, tmp_path):
+    bundle, recordings = noisy
+    plan = find(bundle, recordings, 0.02).best
+    file = save_plan(plan, tmp_path / "plan.json", bundle=bundle.hash)
+    assert load_plan(file, bundle=bundle.hash) == plan
+    scheme, _ = choose_scheme(bundle, "auto", None, file, {"chunk": None})
+    assert str(scheme) == str(make_scheme(plan.scheme, bundle.config.pool_sizes, **plan.parameters))
+    with pytest.raises(ValueError, match="leave out pool_size"):
+        choose_scheme(bundle, "auto", None, file, {"pool_size": 4})
+    with pytest.raises(ValueError, match="another bundle"):
+        load_plan(file, bundle="cd" * 32)
+    values = json.loads(file.read_text())
+    del values["plan"]["cost"]
+    file.write_text(json.dumps(values))
+    with pytest.raises(ValueError, match="not a plan"):
+        load_plan(file, bundle=bundle.hash)
+    with pytest.raises(ValueError, match=r"\.json"):
+        save_plan(plan, tmp_path / "plan.txt", bundle=bundle.hash)
