@@ -6,7 +6,7 @@ DEMO_OUT ?= build/demo
 # Name of a bundle that comes with the package, or the folder of one.
 BUNDLE ?= firearms
 
-.PHONY: install install-dev demo test lint format bench clean
+.PHONY: install install-dev demo test lint format bench bench-moderate clean
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -55,6 +55,11 @@ format: install-dev
 
 bench: install-dev
 	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python benchmarks/decoders.py
+
+# Schemes and engines from JPEG files to verdicts; TASK has the columns file, label and split.
+bench-moderate: install-dev
+	@test -n "$(BUNDLE)" -a -n "$(TASK)" || { echo "make bench-moderate BUNDLE=folder TASK=table.csv"; exit 2; }
+	$(BIN)/python benchmarks/moderate.py $(BUNDLE) $(TASK)
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info

@@ -96,6 +96,13 @@ class PlantedEngine:
         return NetworkOutput(logits, np.zeros((len(pools), 1), dtype=np.float32))
 
 
+class TwoInEveryPool(PlantedEngine):
+    """Reads two bad images in every pool, which fits nothing: an exact search would take hours."""
+
+    def pooled(self, features, gate, pools, pool_size):
+        return NetworkOutput(np.tile(np.eye(pool_size + 1)[2], (len(pools), 1)), np.zeros((len(pools), 1)))
+
+
 def planted_pixels(bad, serial=None):
     """Images with planted truth.  # (n, S, S, 3)."""
     flags = np.asarray(bad, dtype=bool)

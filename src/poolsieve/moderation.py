@@ -67,6 +67,7 @@ class Totals:
         clear: Clear images.
         errors: Images that could not be read.
         follower: Changes plans as the prevalence does; None if the scheme was given.
+        unfinished: Chunks whose decoder stopped early; their verdicts have a note.
     """
 
     meter: CostMeter
@@ -75,6 +76,7 @@ class Totals:
     clear: int = 0
     errors: int = 0
     follower: PlanFollower | None = None
+    unfinished: int = 0
 
     @property
     def images(self) -> int:
@@ -111,6 +113,7 @@ class Totals:
             "clear": self.clear,
             "errors": self.errors,
             **({} if self.follower is None else {"plans": self.follower.state()}),
+            "unfinished": self.unfinished,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -118,7 +121,7 @@ class Totals:
         self.meter.add(state["meter"])
         self.prevalence.log_likelihood += np.array(state["likelihood"])
         self.prevalence.groups += state["groups"]
-        for name in ("flagged", "clear", "errors"):
+        for name in ("flagged", "clear", "errors", "unfinished"):
             setattr(self, name, getattr(self, name) + state[name])
         if self.follower is not None:
             self.follower.restore(state["plans"])
@@ -309,6 +312,7 @@ class Moderator:
         self.totals.prevalence.add(decision.likelihoods, decision.group_sizes, decision.group_weight)
         if self.totals.follower is not None:
             self.totals.follower.observe(decision, len(chunk), number)
+        self.totals.unfinished += decision.note is not None
         readings = _pool_readings(decision, first + places)
         for k, place in enumerate(places):
             verdicts[place] = Verdict(
@@ -323,6 +327,7 @@ class Moderator:
                 prior=_rounded(decision.priors, k),
                 pool_score=_rounded(decision.pool_scores, k),
                 pools=readings[k],
+                note=decision.note,
                 bundle=self.bundle.hash,
                 scheme=str(scheme),
                 seed=self.seed,
@@ -342,6 +347,7 @@ class Moderator:
             prior=None,
             pool_score=None,
             pools=(),
+            note=None,
             bundle=self.bundle.hash,
             scheme=str(self.scheme),
             seed=self.seed,

@@ -42,6 +42,7 @@ class Verdict:
         prior: Probability of being bad before pools were read, if there were pools or a head.
         pool_score: The decoder's score from pools alone, before any test of the image itself.
         pools: The pools that it was in.
+        note: What one should know of the decision about its chunk, such as a decoder that stopped early.
         bundle: Hash of the bundle.
         scheme: The scheme with its parameters.
         seed: Seed of the order in which chunks were dealt into pools.
@@ -58,6 +59,7 @@ class Verdict:
     prior: float | None
     pool_score: float | None
     pools: tuple[PoolReading, ...]
+    note: str | None
     bundle: str
     scheme: str
     seed: int
@@ -98,6 +100,8 @@ class Verdict:
             lines += [f"    with {mate}" for mate in mates]
         if self.pool_score is not None:
             lines.append(f"  score from its pools: {self.pool_score:.4f}")
+        if self.note is not None:
+            lines.append(f"  note: {self.note}")
         if self.decided_by == "individual":
             lines.append(f"  tested on its own: score {self.score:.4f}")
         lines.append(f"  chunk {self.chunk}, position {self.position}, seed {self.seed}")

@@ -14,14 +14,17 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 from PIL import Image
-from planted import PlantedEngine, planted_bundle, write_images
+from planted import PlantedEngine, TwoInEveryPool, planted_bundle, write_images
 from typer.testing import CliRunner
 
 import poolsieve
 from poolsieve.cli.moderate import moderate
 from poolsieve.moderation import Moderator
 from poolsieve.planning.choosing import choose_scheme
+from poolsieve.schemes import oneshot
 from poolsieve.verdict_files import VerdictLog
+
+finish = VerdictLog.finish
 
 
 def load_planted(bundle, *, engine, scheme, target, plan, seed, threads, batch_size, **parameters):
@@ -92,6 +95,12 @@ def test_an_empty_folder_gives_an_empty_table(run, tmp_path):
         assert result.exit_code == 0, result.output
         assert records(tmp_path / f"v.{ending}") == []
     assert "unknown" in result.output
+    assert f"no image was found in {tmp_path / 'empty'}" in result.stderr
+    assert "JPEG, PNG, WEBP, GIF, BMP are read" in result.stderr
+
+
+def test_a_source_with_images_gets_no_hint(run, photos, tmp_path):
+    assert "no image was found" not in run(photos, "--out", tmp_path / "v.csv").stderr
 
 
 def test_paths_on_standard_input_and_several_sources(run, photos, tmp_path):
@@ -281,3 +290,28 @@ def test_a_report_shows_the_flagged_images_also_after_resuming(run, photos, tmp_
     assert text.count('src="data:image/jpeg') == 3
     for name in ("0004.png", "0077.png", "0129.png", "0020.png"):
         assert name in text
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_a_decoder_that_stopped_early_is_on_record_and_in_the_summary(
+    run, photos, tmp_path, monkeypatch, ending
+):
+    monkeypatch.setattr(PlantedEngine, "pooled", TwoInEveryPool.pooled)
+    monkeypatch.setattr(oneshot, "NODE_LIMIT", 3)
+    (photos / "0010.png").write_bytes(b"")
+    options = (photos, "--scheme", "oneshot", "--seed", 2)
+    out = tmp_path / f"v.{ending}"
+    result = run(*options, "--out", out)
+    assert "in 2 chunks the decoder stopped before it was done" in result.output
+    notes = [row["note"] for row in records(out)]
+    assert not notes[10]  # could not be read, so nothing was decided
+    assert set(notes[:10] + notes[11:]) == {"mip stopped at its limit of 3 nodes; a better answer may exist"}
+
+    log = VerdictLog.path_for(out)
+    monkeypatch.setattr(VerdictLog, "finish", lambda log: (_ for _ in ()).throw(OSError("killed")))
+    assert run(*options, "--out", out).exception is not None
+    monkeypatch.setattr(VerdictLog, "finish", finish)
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:102]))  # header, 100, chunk_done
+    result = run(*options, "--out", out, "--resume")
+    assert "in 2 chunks the decoder stopped before it was done" in result.output
+    assert [row["note"] for row in records(out)] == notes

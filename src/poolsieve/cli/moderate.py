@@ -170,6 +170,8 @@ def moderate(
     _print_summary(moderator, out, console)
     if report is not None:
         console.print(f"wrote {report}", highlight=False, markup=False, soft_wrap=True)
+    if not moderator.totals.images:
+        _hint_at_sources(source)
     if moderator.totals.errors:
         raise typer.Exit(SOME_FAILED)
 
@@ -293,6 +295,21 @@ def _items_again(source: list[str], column: str | None, paths: dict[int, str]) -
     return items_of(list_items(_source_of(source), column=column), paths)
 
 
+def _hint_at_sources(source: list[str]) -> None:
+    from rich.console import Console
+
+    from poolsieve.images.reading import FORMATS
+
+    Console(stderr=True).print(
+        f"no image was found in {', '.join(source)}. A folder is searched with all below it for files with "
+        "any ending; a .csv or .jsonl lists paths in a column, a .zip or .tar holds images. "
+        f"{', '.join(FORMATS)} are read, told by their content",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
 def _print_summary(moderator: Moderator, out: Path, console: Console) -> None:
     from rich.table import Table
 
@@ -319,3 +336,12 @@ def _print_summary(moderator: Moderator, out: Path, console: Console) -> None:
         table.add_row(name, value)
     console.print(table, highlight=False, markup=False)
     console.print(f"wrote {out}", highlight=False, markup=False, soft_wrap=True)
+    if totals.unfinished:
+        chunks = "chunk" if totals.unfinished == 1 else "chunks"
+        console.print(
+            f"warning: in {totals.unfinished:,} {chunks} the decoder stopped before it was done; see the "
+            "column note, and take another decoder (--decoder bp) or scheme if there are many",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )

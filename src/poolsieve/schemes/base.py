@@ -41,6 +41,7 @@ class Decision:
         readings: What was read of these pools.
         priors: Probability of being bad before pools were read.  # (k,)
         pool_scores: The decoder's score, before any test of the image alone.  # (k,)
+        note: What one should know of this decision, such as a decoder that stopped at its limit.
     """
 
     scores: NDArray[np.float64]
@@ -53,6 +54,7 @@ class Decision:
     readings: Readings | None = None
     priors: NDArray[np.float64] | None = None
     pool_scores: NDArray[np.float64] | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ class PooledScheme(Scheme):
         *,
         recompute: bool = False,
         image_evidence: NDArray[np.float64] | None = None,
+        note: str | None = None,
     ) -> Decision:
         """What pools say, except for the retested images, about which the individual network decides.
 
@@ -182,6 +185,7 @@ class PooledScheme(Scheme):
             readings,
             np.full(len(chunk), self.prevalence) if priors is None else priors,
             pool_scores,
+            note,
         )
 
 

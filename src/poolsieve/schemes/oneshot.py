@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from poolsieve.decoders import BeliefPropagation, make_decoder
+from poolsieve.decoders import BeliefPropagation, Decoder, make_decoder
 from poolsieve.decoders.base import Instance, parameter
 from poolsieve.designs import Pooling
 from poolsieve.schemes.base import BalancedScheme, Decision, register_scheme
@@ -45,4 +45,13 @@ class OneShot(BalancedScheme):
             if isinstance(decoder, BeliefPropagation):
                 decoder = decoder.replace(threshold=self.threshold)
             decoding = decoder.decode(readings, pooling, self.prevalence)
-        return self._decision(chunk, pooling, readings, decoding.scores[0], decoding.flags[0])
+        note = None if decoding.solved[0] else _stopped(self.decoder, decoder)
+        return self._decision(chunk, pooling, readings, decoding.scores[0], decoding.flags[0], note=note)
+
+
+def _stopped(name: str, decoder: Decoder) -> str:
+    """What a record says where a decoder did not finish."""
+    limit = decoder.parameters.get("node_limit")
+    if limit is None:
+        return f"{name} stopped before its answer had settled"
+    return f"{name} stopped at its limit of {limit:,} nodes; a better answer may exist"
