@@ -30,7 +30,6 @@ from poolsieve.bundles.config import (
 from poolsieve.bundles.loading import Bundle, load_bundle
 from poolsieve.calibration import Calibration
 from poolsieve.outliers import OutlierReadings
-from poolsieve.training.sampling import pool_shares
 
 if TYPE_CHECKING:
     from poolsieve.networks import SplitBackbone
@@ -218,6 +217,7 @@ def _describe(
 
     from poolsieve.bundles.graphs import OPSET
     from poolsieve.networks import multiply_adds
+    from poolsieve.training.sampling import pool_shares
 
     backbone, sizes = model.backbone, tuple(sorted(model.counting))
     cost = multiply_adds(backbone, model.gate)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
 from scipy.special import ndtr, ndtri
 
 from poolsieve.calibration.scaling import whole_numbers
@@ -94,6 +93,8 @@ def _pairwise_likelihood(
     edges: NDArray[np.float64],
 ) -> float:
     """The share ρ that explains the pairs of readings best."""
+    from scipy.optimize import minimize_scalar  # slow to import, and moderating does not fit anything
+
     told = overlap.ravel() > 0  # the others say nothing of ρ
     columns = [true[:, first], read[:, first], true[:, second], read[:, second], np.rint(overlap * 1e6)]
     cases, times = np.unique(

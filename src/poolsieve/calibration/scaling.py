@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 
@@ -67,6 +66,8 @@ def fit_scaling(logits: ArrayLike, classes: ArrayLike) -> OutputScaling:
         logits: Outputs on validation data.  # (N, outputs)
         classes: True classes.  # (N,)
     """
+    from scipy.optimize import minimize  # slow to import, and moderating does not fit anything
+
     labels = np.asarray(classes)
     table = np.asarray(logits, dtype=np.float64)
     if table.ndim != 2 or labels.shape != table.shape[:1] or table.shape[1] < 2 or not len(labels):

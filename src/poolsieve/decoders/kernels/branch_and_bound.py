@@ -16,6 +16,10 @@ Everything is deterministic; among equally good solutions the first in search or
 Arrays of the search state, all indexed as in `Pooling`: `status` −1 free, 0, 1 for each image; `ones` and
 `free` images of each pool; `share[q, place]` of an image's weight that pool q carries; `trail` the images
 assigned so far, in order.
+
+Numbers that start as constants are written `np.int64(0)`, and image numbers are int64 throughout: numba would
+else compile a callee for every constant and width that it is called with, which made up a quarter of the
+time of the first run.
 """
 
 import numpy as np
@@ -86,10 +90,10 @@ def _fix_dominated(members, member_count, status, ones, free, pools_of, cost, we
                 least += low
                 most += high
             if least >= -1e-12:
-                depth = _assign(j, 0, status, ones, free, pools_of, trail, depth)
+                depth = _assign(j, np.int64(0), status, ones, free, pools_of, trail, depth)
                 changed = True
             elif most <= 1e-12:
-                depth = _assign(j, 1, status, ones, free, pools_of, trail, depth)
+                depth = _assign(j, np.int64(1), status, ones, free, pools_of, trail, depth)
                 changed = True
     return depth
 
@@ -144,7 +148,7 @@ def _greedy(
     """A first solution: flag the image that pays most while one pays. Restores the state it found."""
     mark = depth
     while True:
-        chosen = -1
+        chosen = np.int64(-1)
         chosen_change = -1e-12
         for a in range(member_count):
             j = members[a]
@@ -161,7 +165,7 @@ def _greedy(
                 chosen = j
         if chosen < 0:
             break
-        depth = _assign(chosen, 1, status, ones, free, pools_of, trail, depth)
+        depth = _assign(chosen, np.int64(1), status, ones, free, pools_of, trail, depth)
     value = 0.0
     for b in range(own_count):
         value += cost[own_pools[b], ones[own_pools[b]]]
@@ -180,7 +184,7 @@ def _solve_component(
     node_budget,
 ):  # fmt: skip
     """Best values of one component's images into `best`; returns nodes used and whether that is proven."""
-    depth = 0
+    depth = np.int64(0)
     least_gain = max(SLACK, step - STEP_SLACK)  # what a better solution gains at least
     best_value = _greedy(
         members,
@@ -202,12 +206,12 @@ def _solve_component(
     while True:
         nodes += 1
         if nodes > node_budget:
-            _undo(0, status, ones, free, pools_of, trail, depth)
+            _undo(np.int64(0), status, ones, free, pools_of, trail, depth)
             return nodes, False
         sweeps = ROOT_SWEEPS if nodes == 1 else NODE_SWEEPS
         pruned = False
-        branch = -1
-        first_value = 0
+        branch = np.int64(-1)
+        first_value = np.int64(0)
         while True:  # fix what can be fixed, until nothing more can
             depth = _fix_dominated(
                 members, member_count, status, ones, free, pools_of, cost, weight, trail, depth
@@ -269,12 +273,12 @@ def _solve_component(
                 if score > branch_score:
                     branch_score = score
                     branch = j
-                    first_value = 1 if rise_one < rise_zero else 0
+                    first_value = np.int64(rise_one < rise_zero)
             if pruned or fix_count == 0:
                 break
             for b in range(fix_count):  # all found under one state, so they hold together
                 j = fixes[b] if fixes[b] >= 0 else -1 - fixes[b]
-                value = 1 if fixes[b] >= 0 else 0
+                value = np.int64(fixes[b] >= 0)
                 depth = _assign(j, value, status, ones, free, pools_of, trail, depth)
             sweeps = 1
         if not pruned:
@@ -300,7 +304,7 @@ def _solve_component(
                 break
             level -= 1
         if level == 0:
-            _undo(0, status, ones, free, pools_of, trail, depth)
+            _undo(np.int64(0), status, ones, free, pools_of, trail, depth)
             return nodes, True
 
 
@@ -312,25 +316,25 @@ def _solve_chunk(cost, weight, pools, pools_of, places_of, pool_sizes, step, nod
     status = np.full(images, -1, dtype=np.int8)
     ones = np.zeros(pool_count, dtype=np.int32)
     free = pool_sizes.astype(np.int32)
-    trail = np.empty(images + 1, dtype=np.int32)
-    everyone = np.arange(images).astype(np.int32)
-    _fix_dominated(everyone, images, status, ones, free, pools_of, cost, weight, trail, 0)
+    trail = np.empty(images + 1, dtype=np.int64)
+    everyone = np.arange(images)
+    _fix_dominated(everyone, images, status, ones, free, pools_of, cost, weight, trail, np.int64(0))
     proven = True
     nodes_left = node_limit
     component = np.full(images, -1, dtype=np.int32)
     pool_label = np.full(pool_count, -1, dtype=np.int32)
-    members = np.empty(images, dtype=np.int32)
+    members = np.empty(images, dtype=np.int64)
     own_pools = np.empty(pool_count, dtype=np.int32)
-    best = np.zeros(images, dtype=np.int8)
-    branch_image = np.empty(images + 1, dtype=np.int32)
-    branch_value = np.empty(images + 1, dtype=np.int8)
+    best = np.zeros(images, dtype=np.int64)
+    branch_image = np.empty(images + 1, dtype=np.int64)
+    branch_value = np.empty(images + 1, dtype=np.int64)
     branch_tried = np.empty(images + 1, dtype=np.int8)
-    branch_depth = np.empty(images + 1, dtype=np.int32)
-    fixes = np.empty(images, dtype=np.int32)
+    branch_depth = np.empty(images + 1, dtype=np.int64)
+    fixes = np.empty(images, dtype=np.int64)
     share = np.zeros((pool_count, width))
     buffer = np.empty(width + 1)
     gain = np.empty(pools_of.shape[1])
-    label = 0
+    label = np.int64(0)
     for start in range(images):
         if status[start] >= 0:
             continue
@@ -354,7 +358,7 @@ def _solve_chunk(cost, weight, pools, pools_of, places_of, pool_sizes, step, nod
         proven = proven and component_proven
         for a in range(member_count):
             j = members[a]
-            _assign(j, best[j], status, ones, free, pools_of, trail, 0)
+            _assign(j, best[j], status, ones, free, pools_of, trail, np.int64(0))
     objective = 0.0
     for q in range(pool_count):
         objective += cost[q, ones[q]]
@@ -397,8 +401,11 @@ def least_squares(readings, penalty, pools, pools_of, places_of, pool_sizes, ste
     weight = np.full(images, penalty)
     for chunk in range(chunks):
         if _nothing_pays(readings[chunk], penalty, pools_of):
-            x[chunk] = False
-            objective[chunk] = (readings[chunk] ** 2).sum()
+            for j in range(images):
+                x[chunk, j] = False
+            objective[chunk] = 0.0
+            for q in range(pool_count):
+                objective[chunk] += readings[chunk, q] ** 2
             proven[chunk] = True
             continue
         for q in range(pool_count):

@@ -6,6 +6,8 @@ minimum is exact: for each count it takes the free images with the smallest shar
 `branch_and_bound`.
 """
 
+import numpy as np
+
 from poolsieve.compiled import compiled
 
 
@@ -31,7 +33,7 @@ def _sorted_shares(q, skip, status, pools, share, buffer):
 @compiled
 def _pool_minimum(q, status, ones, pools, cost, share, buffer):
     """Least cost of pool q alone: its count's cost plus the shares of the images that make it."""
-    count = _sorted_shares(q, -1, status, pools, share, buffer)
+    count = _sorted_shares(q, np.int64(-1), status, pools, share, buffer)
     base = ones[q]
     best = cost[q, base]
     paid = 0.0
