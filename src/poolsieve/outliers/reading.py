@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from poolsieve.outliers.histogram import BINS, ScoreHistogram, make_histogram
@@ -151,6 +150,8 @@ def fit_weights(
 
     A weak normal prior on the biases and around a = b = 1/2 keeps weights finite where nothing is mistaken.
     """
+    from scipy.optimize import minimize  # slow to import, and moderating does not fit anything
+
     one_hot = np.eye(logits.shape[1])[counts]
     logits = logits - logits.mean(axis=1, keepdims=True)
     log_likelihoods = log_likelihoods - log_likelihoods.mean(axis=1, keepdims=True)
