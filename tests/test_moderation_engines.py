@@ -1,16 +1,19 @@
 """Moderation with real networks on every engine that is installed."""
 
+import json
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parent / "bundles"))
 
 from made_bundles import make_bundle
 
+from poolsieve.cli.main import app
 from poolsieve.engines import list_engines, open_engine
 from poolsieve.images import plain_view, read_image
 from poolsieve.moderation import Moderator
@@ -59,6 +62,18 @@ def test_the_individual_scheme_equals_the_network_run_by_hand(bundle, photos, en
         score = np.exp(bundle.calibration.individual.log_probabilities(logits)[0, 1])
         assert verdict.score == pytest.approx(score, abs=1e-4)
         assert verdict.flagged == (score > 0.5)
+
+
+@pytest.mark.parametrize("scheme", list_schemes())
+def test_the_command_and_python_give_the_same_verdicts_for_the_same_seed(bundle, photos, tmp_path, scheme):
+    options = {"pools_per_image": 2} if scheme == "oneshot" else {}
+    judge = Moderator.load(bundle.path, scheme=scheme, seed=11, threads=1, **options)
+    by_python = [json.loads(json.dumps(verdict.to_json())) for verdict in judge.moderate(str(photos))]
+    out = tmp_path / "v.jsonl"
+    arguments = ["moderate", str(photos), "--bundle", str(bundle.path), "--out", str(out), "--seed", "11"]
+    arguments += ["--scheme", scheme, "--threads", "1", *(["--pools-per-image", "2"] if options else [])]
+    assert CliRunner().invoke(app, arguments).exit_code == 1  # one image is damaged
+    assert [json.loads(line) for line in out.read_text().splitlines()] == by_python
 
 
 @pytest.mark.parametrize("scheme", list_schemes())
