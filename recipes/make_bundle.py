@@ -18,7 +18,7 @@ from poolsieve.bundles import Bundle, export_run
 from poolsieve.bundles.loading import SHIPPED
 from poolsieve.bundles.recording import record_bundle
 from poolsieve.progress import Reporter
-from poolsieve.training.plan import TrainingPlan, make_plan
+from poolsieve.training.plan import OutlierSettings, TrainingPlan, make_plan
 from poolsieve.training.run import train
 
 HERE = Path(__file__).parent
@@ -63,6 +63,11 @@ RECIPES = {
             "counting.8.per_count.0.exact": 0.95,
             **{f"counting.8.per_count.{count}.within_one": 0.93 for count in range(5)},
         },
+    ),
+    "cars": Recipe(
+        "cars_offtopic.csv",
+        make_plan(individual_epochs=3, epochs=8, pools_per_epoch=2000, outliers=OutlierSettings()),
+        {"individual.auc": 0.97},
     ),
     "knives": Recipe("knives.csv", replace(_TUNED, front_epochs=10, individual_epochs=2)),
 }
