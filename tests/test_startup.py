@@ -19,6 +19,7 @@ import poolsieve
 SLOW_TO_IMPORT = (
     *("torch", "matplotlib", "sklearn", "pandas", "pyarrow", "onnx", "onnxruntime"),
     *("scipy.stats", "scipy.optimize"),
+    "openvino_telemetry",  # tells Intel's server that OpenVINO is used
 )
 MODERATE = f"""
 import sys

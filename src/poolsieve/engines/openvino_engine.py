@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import openvino as ov  # type: ignore[import-untyped]
 
 from poolsieve.bundles import Bundle
 from poolsieve.bundles.config import FRONT_GRAPH
 from poolsieve.engines.base import Batches, Engine, Precision, Run
 
+_TOOLS = "openvino.tools.ovc"
+"""OpenVINO's tools for converting models, which report their import to a server of Intel's."""
+
+
+def _import_openvino() -> Any:
+    """OpenVINO without its conversion tools: nobody is to be told that images are moderated here.
+
+    `import openvino` takes the tools in if it can. A program that has imported openvino itself before has
+    decided about that already.
+    """
+    hidden = _TOOLS not in sys.modules
+    if hidden:
+        sys.modules[_TOOLS] = None  # type: ignore[assignment]  # the import then goes on without them
+    try:
+        import openvino  # type: ignore[import-untyped]
+    finally:
+        if hidden:
+            del sys.modules[_TOOLS]
+    return openvino
+
+
+ov = _import_openvino()
 _LOW = {"BF16": "bf16", "FP16": "f16"}
 """Capabilities of a processor in half precision, and the hint that asks for them."""
 
