@@ -97,11 +97,14 @@ class RecordedNetworks:
 
         if self._memory is None:
             return compute()
-        label = f"pools of {pool_size}{' with vectors' if self._vectors else ''}"
+        label = f"pools of {pool_size} with counts{' and vectors' if self._vectors else ''}"
 
         def table() -> NDArray[np.float32]:
             output = compute()
-            return np.concatenate([output.logits, output.vectors], axis=1) if self._vectors else output.logits
+            counts = output.logits.argmax(axis=1) if output.counts is None else output.counts
+            parts = [output.logits, counts[:, None].astype(np.float32)]
+            return np.concatenate([*parts, output.vectors] if self._vectors else parts, axis=1)
 
         kept = self._memory.recall(members, label, table)
-        return NetworkOutput(kept[:, : pool_size + 1], kept[:, pool_size + 1 :])
+        counts = kept[:, pool_size + 1].astype(np.int64)
+        return NetworkOutput(kept[:, : pool_size + 1], kept[:, pool_size + 2 :], counts)

@@ -20,7 +20,9 @@ SHRINKAGE = (0.01, 0.05, 0.2)
 """Variances added to covariances of whitened coordinates, whose own variances are about 1."""
 _LEAST_SCALE = 0.1
 """Of the usual spread of a feature: one that hardly varies on topic would else outvote all others."""
-_LEAST_REST = 1e-6
+_LEAST_VARIANCE = 1e-3
+"""Of any direction, where a feature's own is about 1: features that never vary on topic, such as those that a
+ReLU has shut, would else make every small change, even one of rounding, infinitely strange."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ class _Space:
         values, columns = np.linalg.eigh(covariance)
         self.variances = np.maximum(values[::-1], 0.0)
         self.directions = columns[:, ::-1].T
-        self.rank = int((self.variances > 1e-9 * self.variances[0]).sum())
+        self.rank = max(1, int((self.variances > _LEAST_VARIANCE).sum()))
 
     def allowed(self, sizes: Sequence[int], *, add_all: bool) -> list[int]:
         """Numbers of directions that vectors vary along; all of them too if asked and vectors are many."""
@@ -176,7 +178,7 @@ def _try(
     deviation = np.sqrt(space.variances[:dimensions])
     inside = space.standard @ directions.T / deviation
     left = space.width - dimensions
-    rest = max(float(space.variances[dimensions:].mean()), _LEAST_REST) if left else 1.0
+    rest = max(float(space.variances[dimensions:].mean()), _LEAST_VARIANCE) if left else 1.0
     model = GaussianMixture(
         clusters, covariance_type=covariance, reg_covar=shrinkage, max_iter=60, tol=1e-3, random_state=seed
     )

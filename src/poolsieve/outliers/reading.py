@@ -139,8 +139,28 @@ def make_reading(
     likelihood = smooth_likelihood(scores, true, table.shape[1])
     weights = (0.0, 1.0)
     if combine:
-        weights = fit_weights(table, likelihood.log_likelihoods(scores), true)
+        weights = fit_weights(table, _judged_by_others(scores, true, table.shape[1]), true)
     return OutlierReading(mixture, histogram, likelihood, *weights)
+
+
+def _judged_by_others(
+    scores: NDArray[np.float64], counts: NDArray[np.int64], outputs: int
+) -> NDArray[np.float64]:
+    """Log-likelihoods (N, outputs) of each half of the scores, by the other half.
+
+    A likelihood made from the very scores that it judges would seem worth more than it is.
+    """
+    place = np.empty(len(counts), dtype=np.int64)  # among the scores of the same count
+    for count in range(outputs):
+        place[counts == count] = np.arange(np.sum(counts == count))
+    if np.bincount(counts, minlength=outputs).min() < 4:
+        return smooth_likelihood(scores, counts, outputs).log_likelihoods(scores)
+    result = np.empty((len(counts), outputs))
+    for half in (0, 1):
+        own = place % 2 == half
+        other = smooth_likelihood(scores[~own], counts[~own], outputs)
+        result[own] = other.log_likelihoods(scores[own])
+    return result
 
 
 def fit_weights(

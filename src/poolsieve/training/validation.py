@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from poolsieve.calibration import (
     Calibration,
     ErrorCorrelation,
+    OutputScaling,
     calibrate_counting,
     error_correlation,
     fit_scaling,
@@ -28,6 +29,8 @@ CHUNKS = 20
 """Chunks of validation images on which errors of pools that share an image are compared."""
 POOLS_PER_IMAGE = 4
 CHUNK_PREVALENCE = 0.1
+EVEN = OutputScaling(1.0, (0.0, 0.0), (0.5, 0.5))
+"""Leaves the evidence of an image as it is, so that above one half means off topic by the paper's label."""
 
 
 def calibrate(
@@ -57,7 +60,9 @@ def calibrate(
         correlation = measure_correlation(network, inputs, plan, reading)
         counting[size] = calibrate_counting(logits, pools.counts, correlation, read)
     return Calibration(
-        individual=fit_scaling(individual, labels),
+        individual=EVEN
+        if outliers is not None and outliers.individual.by_density
+        else fit_scaling(individual, labels),
         individual_roc=roc_curve(individual[:, 1] - individual[:, 0], labels),
         head=fit_scaling(paired(readings.head), labels),
         head_roc=roc_curve(readings.head, labels),
