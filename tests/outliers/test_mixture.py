@@ -81,7 +81,7 @@ def test_held_out_vectors_find_the_number_of_directions():
 
     def vectors(seed):
         rng = np.random.default_rng(seed)
-        return rng.normal(size=(200, 8)) @ mixing + 0.1 * rng.normal(size=(200, 60))
+        return rng.normal(size=(200, 8)) @ mixing + 0.6 * rng.normal(size=(200, 60))
 
     assert fit_mixture(vectors(1), vectors(2), clusters=(1,)).best.dimensions in (8, 16)  # of 4 … 32
 
