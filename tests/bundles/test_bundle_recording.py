@@ -2,12 +2,16 @@
 
 import numpy as np
 import pytest
+import typer
 from made_bundles import copy_bundle, put, sign
 from PIL import Image
+from typer.testing import CliRunner
 
 from poolsieve.bundles import load_bundle, verify_bundle
 from poolsieve.bundles.recording import record_bundle
+from poolsieve.cli.plan import plan as plan_command
 from poolsieve.engines import open_engine
+from poolsieve.moderation import Moderator
 from poolsieve.progress import Reporter
 from poolsieve.recordings import Recordings
 from poolsieve.schemes import Evidence
@@ -75,3 +79,40 @@ def test_damaged_recordings_are_found(recorded, tmp_path):
     sign(folder, "recordings.safetensors")
     with pytest.raises(ValueError, match="recorded with pools of"):
         load_bundle(folder)
+
+
+def test_the_command_plans_from_a_recorded_bundle(recorded, tmp_path):
+    from poolsieve.planning import load_plan
+
+    file, picture = tmp_path / "plan.json", tmp_path / "frontier.png"
+    result = run_plan(recorded.path, "--prevalence", "0.05", "--out", file, "--figure", picture)
+    assert result.exit_code == 0, result.output
+    assert "individual" in result.output
+    assert picture.stat().st_size > 1000
+    plan = load_plan(file, bundle=recorded.hash)
+    moderator = Moderator.load(recorded.path, plan=file, threads=1)
+    assert moderator.description.startswith(plan.scheme)
+    assert run_plan(recorded.path, "--prevalence", "0.05", "--measured").exit_code == 0
+    result = run_plan(recorded.path, "--prevalence", "0.05", "--front-share", "0.22")
+    assert "projection" in result.output
+    result = run_plan(recorded.path, "--prevalence", "0.05", "--sensitivity", "1", "--specificity", "1")
+    assert "no scheme reaches" in result.output
+
+
+def test_moderating_follows_plans_by_default(recorded, tiny_bundle, data, caplog):
+    moderator = Moderator.load(recorded.path, threads=1, prevalence=0.02)
+    assert moderator.description.startswith("auto(prevalence=0.02")
+    verdicts = list(moderator.moderate(data / "val"))
+    assert len(verdicts) == 39
+    with pytest.raises(ValueError, match="auto chooses pool_size itself"):
+        Moderator.load(recorded.path, threads=1, pool_size=4)
+    assert "no recordings" not in caplog.text
+    plain = Moderator.load(tiny_bundle.path, threads=1, engine="openvino")
+    assert plain.description.startswith("adaptive(")
+    assert "no recordings" in caplog.text
+
+
+def run_plan(*arguments):
+    app = typer.Typer()
+    app.command()(plan_command)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})

@@ -46,6 +46,9 @@ def plan(
             "ResNeXt-101: a projection, as its readings would differ.",
         ),
     ] = None,
+    measured: Annotated[
+        bool, typer.Option("--measured", help="Reckon with times measured on this machine now.")
+    ] = False,
     runners_up: Annotated[int, typer.Option(help="Other plans to show.", min=0)] = 5,
 ) -> None:
     """Choose the cheapest scheme that meets a target, from what the bundle's networks said of real images.
@@ -73,7 +76,7 @@ def plan(
         sensitivity=sensitivity,
         specificity=specificity,
         within=within,
-        price=None if front_share is None else _projected(loaded, front_share),
+        price=_price(loaded, front_share, measured),
     )
     console = Console()
     _print_choices(choices, runners_up, console, projection=front_share)
@@ -84,10 +87,19 @@ def plan(
         console.print(f"wrote {out}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _projected(bundle: Bundle, front_share: float) -> Price:
-    """The bundle's cost with another share of the front; the gate keeps its own share of the whole."""
+def _price(bundle: Bundle, front_share: float | None, measured: bool) -> Price:
+    """The bundle's cost, times, or its cost with another share of the front and the gate's own."""
     from poolsieve.bundles import MultiplyAdds
 
+    if measured and front_share is not None:
+        raise ValueError("give --measured or --front-share, not both")
+    if measured:
+        from poolsieve.engines import open_engine
+        from poolsieve.planning.timing import measured_price
+
+        return measured_price(open_engine(bundle))
+    if front_share is None:
+        return bundle.config.cost
     if not 0 < front_share < 1:
         raise ValueError(f"--front-share is {front_share}, but must lie between 0 and 1")
     cost = bundle.config.cost
