@@ -70,7 +70,7 @@ def test_damaged_recordings_are_found(recorded, tmp_path):
         pool.images[:, : 5 * (pool.images.shape[1] // 5)],
         np.pad(pool.likelihoods, widths)[:, :, : pool.images.shape[1] // 5],
         pool.counts[:, :, : pool.images.shape[1] // 5],
-        pool.cut,
+        pool.band,
     )
     put(
         folder / "recordings.safetensors",

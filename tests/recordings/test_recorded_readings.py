@@ -5,7 +5,7 @@ import pytest
 from planted import PlantedEngine, planted_bundle, planted_pixels
 
 from poolsieve.recordings import Recordings, layout_for, record_readings
-from poolsieve.recordings.taking import BAD_SHARES
+from poolsieve.recordings.taking import BAD_SHARES, LEFT_OUT
 from poolsieve.schemes import Evidence
 
 BAD, CLEAR = 40, 400
@@ -55,7 +55,7 @@ def test_readings_are_those_of_the_recorded_pools(recorded, truth):
 
 def test_every_bad_image_is_shown_once_at_each_share(recorded, truth):
     for pool in recorded.pools:
-        if np.isinf(pool.cut):
+        if pool.everyone:
             shown = np.bincount(pool.images.ravel(), minlength=len(truth))
             assert (shown[truth] == len(BAD_SHARES)).all()
 
@@ -71,17 +71,20 @@ def test_images_that_look_bad_to_the_head_are_left_out_of_some_recordings():
 
     truth = np.arange(BAD + CLEAR) % 11 == 0
     recorded = record(truth, Doubtful())
-    cuts = sorted({pool.cut for pool in recorded.pools if not np.isinf(pool.cut)})
-    assert len(cuts) == 2
+    bands = {pool.band for pool in recorded.pools if not pool.everyone}
+    assert len(bands) == len(LEFT_OUT) - 1
+    assert any(np.isfinite(floor) for floor, _ in bands)
     for pool in recorded.pools:
-        assert (recorded.heads[pool.images] < pool.cut).all()
+        floor, cut = pool.band
+        heads = recorded.heads[pool.images]
+        assert ((floor <= heads) & (heads < cut)).all()
         assert truth[pool.images].any()
 
 
 def test_without_a_head_nothing_is_left_out(truth):
     recorded = record(truth, head=False)
     assert recorded.heads is None
-    assert all(np.isinf(pool.cut) for pool in recorded.pools)
+    assert all(pool.everyone for pool in recorded.pools)
 
 
 def test_recordings_survive_their_file(recorded):
@@ -89,7 +92,7 @@ def test_recordings_survive_their_file(recorded):
     assert np.array_equal(again.bad, recorded.bad)
     assert np.array_equal(again.scores, recorded.scores)
     for mine, theirs in zip(recorded.pools, again.pools, strict=True):
-        assert mine.cut == pytest.approx(theirs.cut)
+        assert mine.band == theirs.band
         for part in ("images", "likelihoods", "counts"):
             assert np.array_equal(getattr(mine, part), getattr(theirs, part))
     assert again.to_bytes() == recorded.to_bytes()

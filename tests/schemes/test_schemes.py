@@ -123,6 +123,31 @@ def test_adaptive_tests_at_once_what_looks_bad_and_pools_the_rest():
     assert set(everything.decided_by) == {"individual"}
 
 
+def test_adaptive_clears_at_once_what_looks_clear():
+    """The head sees all bad images but doubts a few clear ones: nobody else is in a pool."""
+    truth = truth_with(3, 104)
+
+    class Doubting(PlantedEngine):
+        def head(self, features):
+            output = super().head(features)
+            output.logits[np.flatnonzero(~truth)[:21]] = 0.0
+            return output
+
+    scheme = make_scheme(
+        "adaptive", (4, 8), clear_below=0.005, test_above=0.1, pools_per_image=1, chunk=104, threshold=0.4
+    )
+    decision, meter, _ = decide(scheme, truth, engine=Doubting())
+    assert np.array_equal(decision.flags, truth)
+    assert (decision.decided_by == "head").sum() == 80
+    assert decision.pooling.image_weights.sum() == 21
+    assert (meter.pools, meter.retests) == (3, 3)
+    few, meter, _ = decide(scheme, truth_with(1, 20))
+    assert meter.pools == 0
+    assert sorted(set(few.decided_by)) == ["head", "individual"]
+    with pytest.raises(ValueError, match="lies above"):
+        make_scheme("adaptive", (8,), clear_below=0.5, test_above=0.1)
+
+
 def test_adaptive_flags_nothing_on_the_word_of_pools_and_head_alone():
     """Head and pools are sure of bad images that are none; only the individual network knows better."""
     truth = truth_with(2, 100)

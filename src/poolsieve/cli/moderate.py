@@ -96,7 +96,8 @@ def moderate(
         typer.Option(help="adaptive: posterior by the head from which an image is tested without pools."),
     ] = None,
     clear_below: Annotated[
-        float | None, typer.Option(help="cascade: posterior by the head below which an image is clear.")
+        float | None,
+        typer.Option(help="cascade, adaptive: posterior by the head below which an image is clear."),
     ] = None,
     decoder: Annotated[str | None, typer.Option(help="oneshot: name of the decoder.")] = None,
     no_head: Annotated[

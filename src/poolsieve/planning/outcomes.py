@@ -78,7 +78,8 @@ def outcomes(
         reached = np.bincount(row[mine], weights[mine], len(trial.bounds) + 1)
         above = reached[::-1].cumsum()[::-1][1:]  # share of images from each bound on
         if trial.tests:
-            exceeding = np.bincount(column[kind], minlength=len(thresholds) + 1)[::-1].cumsum()[::-1][1:]
+            exceeded = np.bincount(column[kind & ~trial.cleared], minlength=len(thresholds) + 1)
+            exceeding = exceeded[::-1].cumsum()[::-1][1:]
             cell = row[mine] * (len(thresholds) + 1) + column[trial.images[mine]]
             table = np.bincount(cell, weights[mine], (len(trial.bounds) + 1) * (len(thresholds) + 1))
             table = table.reshape(len(trial.bounds) + 1, -1).cumsum(axis=0)[:-1]  # below each bound
@@ -89,7 +90,7 @@ def outcomes(
             flagged.append(np.repeat(above[:, None], len(thresholds), axis=1))
             asked.append(np.zeros_like(above))
     pooled = 1 - sum(
-        share * (trial.at_once & kind).sum() / kind.sum()
+        share * ((trial.at_once | trial.cleared) & kind).sum() / kind.sum()
         for share, kind in ((prevalence, bad & among), (1 - prevalence, ~bad & among))
     )
     backs = trial.pools * pooled + prevalence * asked[0] + (1 - prevalence) * asked[1]

@@ -266,7 +266,7 @@ def _promise(
         asked = _per_image(trial, mine & above, weights, len(bad))[kind] * number + trial.at_once[kind]
         if trial.tests:
             below = _per_image(trial, mine & ~above, weights, len(bad))[kind] * number
-            flagged = exceeds[kind] * (1 - below)
+            flagged = (exceeds & ~trial.cleared)[kind] * (1 - below)
             tests.append(asked)
         else:
             flagged = asked

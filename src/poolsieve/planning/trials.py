@@ -36,7 +36,8 @@ class Trial:
         groups: Bad pool-mates, at most `MOST_MATES`.  # (tries,)
         shares: How often images have so many at the prevalence, sum 1.  # (groups,)
         at_once: Images that are tested before any pool.  # (images,)
-        pools: Pools for each image that is not tested at once.
+        cleared: Images that are cleared before any pool.  # (images,)
+        pools: Pools for each image that is neither tested nor cleared at once.
         head: Whether the cheap head is run.
         tests: Whether the individual network decides; else images from the bound on are flagged.
         bounds: The bounds to choose from, ascending.
@@ -51,6 +52,7 @@ class Trial:
     groups: NDArray[np.intp]
     shares: NDArray[np.float64]
     at_once: NDArray[np.bool_]
+    cleared: NDArray[np.bool_]
     pools: float
     head: bool
     tests: bool
@@ -67,7 +69,7 @@ class Trial:
         weights = np.zeros(len(self.images))
         for kind in (bad & among, ~bad & among):
             mine = kind[self.images]
-            pooled = (kind & ~self.at_once).sum() / max(kind.sum(), 1)
+            pooled = (kind & ~self.at_once & ~self.cleared).sum() / max(kind.sum(), 1)
             kinds = self._merged_groups(mine)
             for group in np.unique(kinds):
                 here = mine & (kinds[self.groups] == group)
@@ -94,7 +96,7 @@ def all_trials(recordings: Recordings, prevalence: float, pool_sizes: tuple[int,
     for recording in recordings.pools:
         if recording.pool_size not in pool_sizes:
             continue
-        if np.isinf(recording.cut):
+        if recording.everyone:
             yield dorfman_trial(recordings, recording, prevalence)
             # A single pool cannot tell its images apart: pools that decide alone need at least two.
             for classes in range(2, min(recording.classes, recording.pool_size - 1) + 1):
@@ -144,6 +146,7 @@ def _image_trial(
         values.astype(np.float64),
         np.zeros(number, dtype=np.intp),
         np.ones(1),
+        np.zeros(number, dtype=bool),
         np.zeros(number, dtype=bool),
         pools=0.0,
         head=head,
@@ -201,7 +204,7 @@ def adaptive_trial(
         "retest_above",
         values,
         _bounds(clear),
-        complexity=4 + (not np.isinf(recording.cut)),
+        complexity=4 + int(np.isfinite(recording.band).sum()),
     )
 
 
@@ -230,19 +233,22 @@ def _pool_trial(
     tests: bool = True,
     complexity: int,
 ) -> Trial:
-    at_once = np.zeros(len(recordings.bad), dtype=bool)
+    at_once, cleared = np.zeros((2, len(recordings.bad)), dtype=bool)
     parameters: dict[str, Any] = {"prevalence": prevalence, "pool_size": recording.pool_size}
     if scheme != "dorfman":
         parameters["pools_per_image"] = classes
     if scheme == "oneshot":
         parameters["decoder"] = "bp"
-    if scheme == "adaptive" and not np.isinf(recording.cut):
+    if scheme == "adaptive" and not recording.everyone:
         assert recordings.heads is not None
-        at_once = recordings.heads >= recording.cut
-        parameters["test_above"] = float(expit(recording.cut + logit(prevalence)))
-    bad = recordings.bad
+        floor, cut = recording.band
+        at_once, cleared = recordings.heads >= cut, recordings.heads < floor
+        parameters["test_above"] = float(expit(cut + logit(prevalence)))
+        if np.isfinite(floor):
+            parameters["clear_below"] = float(expit(floor + logit(prevalence)))
+    bad, pooled = recordings.bad, ~at_once & ~cleared
     mates = _bad_mates(bad[recording.images], recording, classes)
-    left_bad, left_clear = (~at_once[bad]).mean(), (~at_once[~bad]).mean()
+    left_bad, left_clear = pooled[bad].mean(), pooled[~bad].mean()
     among_pooled = prevalence * left_bad / (prevalence * left_bad + (1 - prevalence) * left_clear)
     return Trial(
         scheme,
@@ -253,6 +259,7 @@ def _pool_trial(
         mates.ravel(),
         _mate_shares(classes * (recording.pool_size - 1), float(among_pooled)),
         at_once,
+        cleared,
         pools=classes / recording.pool_size,
         head=True,
         tests=tests,

@@ -15,7 +15,7 @@ from safetensors.numpy import save as save_tensors
 from poolsieve.recordings.layout import PoolLayout
 
 FORMAT = "1"
-_POOL_PARTS = ("images", "likelihoods", "counts", "cut")
+_POOL_PARTS = ("images", "likelihoods", "counts", "band")
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,19 @@ class PoolRecording:
         likelihoods: Log-likelihood of every count, at most 0, class after class.
             # (chunks, classes, pools of a class, r + 1)
         counts: The network's readings.  # (chunks, classes, pools of a class)
-        cut: Images whose head says this log-likelihood ratio or more were left out of the pools; infinite if
-            none were.
+        band: Log-likelihood ratios by the head of the images that were pooled: from the first to below the
+            second. The others were left out, as if cleared or tested at once.
     """
 
     images: NDArray[np.int32]
     likelihoods: NDArray[np.float16]
     counts: NDArray[np.uint8]
-    cut: float
+    band: tuple[float, float] = (-np.inf, np.inf)
+
+    @property
+    def everyone(self) -> bool:
+        """Whether all images were pooled, whatever the head said."""
+        return bool(np.isinf(self.band).all())
 
     @property
     def pool_size(self) -> int:
@@ -112,7 +117,7 @@ class Recordings:
 
 
 def _type_of(part: str) -> str:
-    return {"images": "int32", "likelihoods": "float16", "counts": "uint8", "cut": "float32"}[part]
+    return {"images": "int32", "likelihoods": "float16", "counts": "uint8", "band": "float32"}[part]
 
 
 def _pool_from(tensors: Mapping[str, np.ndarray], number: int) -> PoolRecording:
@@ -122,8 +127,10 @@ def _pool_from(tensors: Mapping[str, np.ndarray], number: int) -> PoolRecording:
         if name not in tensors or tensors[name].dtype != _type_of(part):
             raise ValueError(f"not a file of recordings: {name} is missing or of another type")
         values.append(tensors[name])
-    images, likelihoods, counts, cut = values
-    return PoolRecording(images, likelihoods, counts, float(cut[0]))
+    images, likelihoods, counts, band = values
+    if band.shape != (2,):
+        raise ValueError(f"not a file of recordings: a band has two ends, not {band.shape}")
+    return PoolRecording(images, likelihoods, counts, (float(band[0]), float(band[1])))
 
 
 def _check_pools(pool: PoolRecording, images: int) -> None:
@@ -138,7 +145,7 @@ def _check_pools(pool: PoolRecording, images: int) -> None:
             f"pools of {pool.pool_size} with {places} places need {expected} readings, not "
             f"{pool.likelihoods.shape[:3]} and {pool.counts.shape}"
         )
-    if not np.isfinite(pool.likelihoods).all() or np.isnan(pool.cut):
+    if not np.isfinite(pool.likelihoods).all() or np.isnan(pool.band).any():
         raise ValueError(f"the readings of pools of {pool.pool_size} are not finite numbers")
     if pool.images.size and not (pool.images.min() >= 0 and pool.images.max() < images):
         raise ValueError(f"pools of {pool.pool_size} name images that are not there")

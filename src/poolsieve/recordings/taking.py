@@ -14,8 +14,9 @@ from poolsieve.schemes.runner import Features, Networks
 
 BAD_SHARES = (0.03, 0.09, 0.27)
 """Shares of bad images of the recorded chunks; at each of them every bad image is shown once."""
-LEFT_OUT = (0.0, 0.04, 0.12)
-"""Shares of clear images that look worst to the head and are left out of the pools, as if tested at once."""
+LEFT_OUT = ((0.0, 0.0), (0.0, 0.04), (0.0, 0.12), (0.4, 0.04), (0.6, 0.04))
+"""Shares of clear images that look best and worst to the head and are left out of the pools, as if they were
+cleared and tested at once."""
 _LEAST = -100.0
 """Log-likelihoods below this say no more, and half precision holds them."""
 
@@ -59,13 +60,13 @@ def record_readings(
     gate = output.gate if gated else None
     rng = np.random.Generator(np.random.PCG64(seed))
     drawn = [
-        (layout, _draw_chunks(bad, allowed, layout, rng), cut)
+        (layout, _draw_chunks(bad, allowed, layout, rng), band)
         for size in pool_sizes
-        for layout, allowed, cut in _layouts(bad, heads, size)
+        for layout, allowed, band in _layouts(bad, heads, size)
     ]
     total = sum(chunks.shape[0] * layout.pooling.pool_count for layout, chunks, _ in drawn)
     done, pools = 0, []
-    for layout, chunks, cut in drawn:
+    for layout, chunks, band in drawn:
         tables, counts = [], []
         for chunk in chunks:
             pooled = networks.pooled(features, gate, chunk[layout.pooling.pools], layout.pool_size)
@@ -82,7 +83,7 @@ def record_readings(
                 chunks.astype(np.int32),
                 np.stack(tables).reshape(*shape, layout.pool_size + 1),
                 np.stack(counts).reshape(shape),
-                cut,
+                band,
             )
         )
     return Recordings(bad, scores, heads, tuple(pools))
@@ -90,21 +91,22 @@ def record_readings(
 
 def _layouts(
     bad: NDArray[np.bool_], heads: NDArray[np.float32] | None, size: int
-) -> list[tuple[PoolLayout, NDArray[np.bool_], float]]:
-    """Layout, images that are pooled, and the head's cut, for one pool size."""
+) -> list[tuple[PoolLayout, NDArray[np.bool_], tuple[float, float]]]:
+    """Layout, images that are pooled, and the band of the head that they lie in, for one pool size."""
     found = []
-    for share in LEFT_OUT if heads is not None else (0.0,):
-        cut = np.inf
+    for best, worst in LEFT_OUT if heads is not None else LEFT_OUT[:1]:
+        floor, cut = -np.inf, np.inf
         allowed = np.ones(len(bad), dtype=bool)
-        if share and heads is not None:
-            cut = float(np.quantile(heads[~bad], 1 - share))
-            allowed = heads < cut
-            if not (allowed & bad).any():
+        if worst and heads is not None:
+            floor = float(np.float32(np.quantile(heads[~bad], best))) if best else -np.inf
+            cut = float(np.float32(np.quantile(heads[~bad], 1 - worst)))
+            allowed = (floor <= heads) & (heads < cut)
+            if not (allowed & bad).any() or (allowed & ~bad).sum() < size:
                 continue  # the head finds them all
         # More pools than half as many as the images never pay; beside a head, more than two per image.
-        classes = min(MOST_CLASSES, max(size // 2, 1)) if not share else min(2, max(size // 2, 1))
+        classes = min(2 if worst else MOST_CLASSES, max(size // 2, 1))
         images = min(USUAL_IMAGES, int((allowed & ~bad).sum()))
-        found.append((layout_for(images, size, classes), allowed, cut))
+        found.append((layout_for(images, size, classes), allowed, (floor, cut)))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from scipy.special import logit
 from poolsieve.decoders import BeliefPropagation
 from poolsieve.decoders.base import Instance, Interval, parameter
 from poolsieve.designs import Pooling
-from poolsieve.schemes.base import BalancedScheme, Decision, register_scheme
+from poolsieve.schemes.base import BY_HEAD, BY_INDIVIDUAL, BalancedScheme, Decision, register_scheme
 from poolsieve.schemes.evidence import posterior
 from poolsieve.schemes.runner import Chunk
 
@@ -28,30 +28,54 @@ class Adaptive(BalancedScheme):
     posterior. An image whose posterior is below `retest_above` is clear; about every other one the individual
     network decides, so that no image is flagged for its pool-mates' sake. Images that look bad to the head
     would be tested anyway and hide others in a pool: from `test_above` on they are tested without pools.
+    Those that look clear enough need no pool either: below `clear_below` they are clear.
 
     Attributes:
         pools_per_image: Pools that every image is in.
         retest_above: Posterior from which an image is tested individually.
         test_above: Posterior by the head from which an image is tested at once; 1 leaves all to the pools.
+        clear_below: Posterior by the head below which an image is clear at once; 0 leaves all to the pools.
         use_head: Take priors from the head; else every image has the prior `prevalence`.
     """
 
     pools_per_image: int = parameter(2, Interval(low=1, whole=True))
     retest_above: float = parameter(0.01, Interval(low=0, high=1))
     test_above: float = parameter(1.0, Interval(low=0, high=1))
+    clear_below: float = parameter(0.0, Interval(low=0, high=1))
     use_head: bool = parameter(True, Instance(bool))
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.clear_below > self.test_above:
+            raise ValueError(
+                f"adaptive: clear_below={self.clear_below} lies above test_above={self.test_above}"
+            )
+
     def decide(self, chunk: Chunk, rng: np.random.Generator) -> Decision:
-        """Look with the head, test what looks bad, pool the rest."""
-        left = np.flatnonzero(self._priors(chunk) < self.test_above) if self.test_above < 1 else None
-        if left is None or len(left) == len(chunk):
+        """Look with the head, clear what looks clear, test what looks bad, pool the rest."""
+        if self.clear_below == 0 and self.test_above == 1:
+            return super().decide(chunk, rng)  # all are pooled, if there are enough for pools
+        priors = self._priors(chunk)
+        left = np.flatnonzero((priors >= self.clear_below) & (priors < self.test_above))
+        if len(left) == len(chunk):
             return super().decide(chunk, rng)
-        if not len(left):
-            return self._test_all(chunk)
-        pooling = chunk.arrange_some(self.design_for(len(left)), left, rng)
-        if pooling.pool_count >= len(left):
-            return self._test_all(chunk)
-        return self._decide(chunk, pooling)
+        if len(left):
+            pooling = chunk.arrange_some(self.design_for(len(left)), left, rng)
+            if pooling.pool_count < len(left):
+                return self._decide(chunk, pooling)
+        return self._test_some(chunk, priors, np.flatnonzero(priors >= self.clear_below))
+
+    def _test_some(self, chunk: Chunk, priors: NDArray[np.float64], tested: NDArray[np.intp]) -> Decision:
+        """Pools would be as many as images: test those that the head does not clear."""
+        scores, decided_by = priors.copy(), np.full(len(chunk), BY_HEAD, dtype="<U10")
+        logits = chunk.test(tested)
+        scores[tested], decided_by[tested] = chunk.evidence.image_scores(logits), BY_INDIVIDUAL
+        flags = np.zeros(len(chunk), dtype=bool)
+        flags[tested] = scores[tested] > self.threshold
+        evidence = _ratios(priors, self.prevalence)
+        evidence[tested] = chunk.evidence.of_images(logits)
+        sizes = np.ones(len(chunk), dtype=np.int64)
+        return Decision(scores, flags, decided_by, evidence, sizes, 1.0, priors=priors)
 
     def _priors(self, chunk: Chunk) -> NDArray[np.float64]:
         if self.use_head and chunk.evidence.knows_head:
@@ -63,17 +87,23 @@ class Adaptive(BalancedScheme):
         readings = chunk.read_pools(pooling)
         with chunk.meter.time("decoding"):
             posteriors = BeliefPropagation().decode(readings, pooling, priors).scores[0]
-        tested = (posteriors >= self.retest_above) | (pooling.image_weights == 0)
-        flags = np.zeros(len(chunk), dtype=bool)
-        # Images that look bad are in no pool, so pools alone would tell too low a prevalence.
-        ratios = logit(np.clip(posteriors, _CERTAIN, 1 - _CERTAIN)) - logit(self.prevalence)
-        return self._decision(
+        cleared = priors < self.clear_below
+        tested = ((posteriors >= self.retest_above) | (pooling.image_weights == 0)) & ~cleared
+        decision = self._decision(
             chunk,
             pooling,
             readings,
             posteriors,
-            flags,
+            np.zeros(len(chunk), dtype=bool),
             np.flatnonzero(tested),
             priors,
-            image_evidence=np.stack([np.zeros_like(ratios), ratios], axis=1),
+            # Images that look bad are in no pool, so pools alone would tell too low a prevalence.
+            image_evidence=_ratios(posteriors, self.prevalence),
         )
+        return replace(decision, decided_by=np.where(cleared, BY_HEAD, decision.decided_by))
+
+
+def _ratios(posteriors: NDArray[np.float64], prevalence: float) -> NDArray[np.float64]:
+    """What was seen of images, as log-likelihoods (clear, bad) up to a constant.  # (k,) -> (k, 2)."""
+    ratios = logit(np.clip(posteriors, _CERTAIN, 1 - _CERTAIN)) - logit(prevalence)
+    return np.stack([np.zeros_like(ratios), ratios], axis=1)
