@@ -5,21 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from poolsieve.calibration.roc import RocCurve
 from poolsieve.figures import new_figure, save_figure
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 def draw_confusion(confusion: Sequence[Sequence[int]], path: str | os.PathLike[str]) -> Path:
-    """Draw a confusion matrix of counts as in the paper's figure (fig:confusion_matrix).
+    """Draw a confusion matrix of counts to a `.png`, `.pdf` or `.svg`; see `plot_confusion`."""
+    return save_figure(plot_confusion(confusion), path)
+
+
+def plot_confusion(confusion: Sequence[Sequence[int]]) -> Figure:
+    """A confusion matrix of counts as in the paper's figure (fig:confusion_matrix).
 
     Rows are true counts, columns readings; the colour is the share of the row, the number the pools.
 
     Args:
         confusion: Numbers of pools.  # (r + 1, r + 1)
-        path: `.png`, `.pdf` or `.svg`.
     """
     table = np.asarray(confusion)
     share = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
@@ -35,7 +43,7 @@ def draw_confusion(confusion: Sequence[Sequence[int]], path: str | os.PathLike[s
     axes.set_yticks(range(len(table)))
     axes.set_xlabel("bad images read")
     axes.set_ylabel("bad images in the pool")
-    return save_figure(figure, path)
+    return figure
 
 
 def draw_roc(curves: Mapping[str, RocCurve], path: str | os.PathLike[str]) -> Path:

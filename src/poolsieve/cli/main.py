@@ -11,6 +11,7 @@ from rich.console import Console
 from poolsieve._version import __version__
 from poolsieve.cli.bundles import app as bundles
 from poolsieve.cli.design import design
+from poolsieve.cli.evaluate import evaluate
 from poolsieve.cli.moderate import moderate
 from poolsieve.cli.plan import plan
 from poolsieve.cli.simulate import simulate
@@ -52,6 +53,7 @@ app.command("simulate")(simulate)
 app.command("train")(train)
 app.command("moderate")(moderate)
 app.command("plan")(plan)
+app.command("evaluate")(evaluate)
 app.add_typer(bundles, name="bundles")
 
 

@@ -18,6 +18,7 @@ from poolsieve.decoders.mip import MIP
 from poolsieve.decoders.noise import CountNoise, LatentNoise
 from poolsieve.decoders.quantitative import GreedyCounts, QuantitativeThreshold
 from poolsieve.decoders.readings import Readings, remove_training_prior
+from poolsieve.decoders.text_form import DecoderChoice, parse_decoder
 from poolsieve.decoders.tuning import Tuned, TuningPoint, tune
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "CLasso",
     "CountNoise",
     "Decoder",
+    "DecoderChoice",
     "Decoding",
     "GreedyCounts",
     "LatentNoise",
@@ -42,6 +44,7 @@ __all__ = [
     "decoder_name",
     "list_decoders",
     "make_decoder",
+    "parse_decoder",
     "register_decoder",
     "remove_training_prior",
     "tune",

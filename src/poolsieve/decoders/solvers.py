@@ -199,6 +199,10 @@ class _Offer:
     module: str | None  # what must be installed
     extra: str | None  # how to install it
 
+    @property
+    def usable(self) -> bool:
+        return self.module is None or importlib.util.find_spec(self.module) is not None
+
 
 SOLVERS: dict[str, _Offer] = {  # in order of preference
     "native": _Offer(solve_native, None, None),
@@ -214,17 +218,13 @@ def pick_solver(name: str) -> Solver:
         ImportError: The named solver is not installed; the message says how to install it.
     """
     if name == "auto":
-        name = next(iter(installed_solvers()))
+        name = next(choice for choice, offer in SOLVERS.items() if offer.usable)
     offer = SOLVERS[name]
-    if name not in installed_solvers():
+    if not offer.usable:
         raise ImportError(f"solver {name!r} needs {offer.module}: pip install '{offer.extra}'")
     return offer.solve
 
 
 def installed_solvers() -> list[str]:
     """Solvers that can be used here, best first."""
-    return [
-        name
-        for name, offer in SOLVERS.items()
-        if offer.module is None or importlib.util.find_spec(offer.module) is not None
-    ]
+    return [name for name, offer in SOLVERS.items() if offer.usable]

@@ -37,6 +37,8 @@ class OnnxRuntimeEngine(Engine):
             self.bundle.read(file), options, providers=["CPUExecutionProvider"]
         )
         spec = self._specs[file]
+        if tuple(session.get_inputs()[0].shape[1:]) != spec.input.shape:
+            raise ValueError("onnxruntime runs a bundle at its own resolution only; use the engine openvino")
         names = [output.name for output in spec.outputs]
 
         def compute(batch: np.ndarray) -> Sequence[np.ndarray]:

@@ -74,6 +74,9 @@ class OpenVinoEngine(Engine):
 
     def _compile(self, file: str) -> Run:
         model = self._core.read_model(self.bundle.read(file))
+        shape = [-1, *self._specs[file].input.shape]
+        if model.input(0).get_partial_shape() != ov.PartialShape(shape):
+            model.reshape(shape)  # another resolution, see `poolsieve.engines.resolution`
         queue = ov.AsyncInferQueue(self._core.compile_model(model, "CPU", self._settings))
 
         def finish(request: Any, job: _Job) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from poolsieve.evaluation.metrics import Proportion
 from poolsieve.evaluation.simulate import SimulationRow
 from poolsieve.figures import COLOURS, new_figure
 
@@ -19,9 +21,43 @@ CLOSE_UP = 0.95
 """Values from here up get the larger, upper part of a broken axis."""
 
 
+@dataclass(frozen=True)
+class DetectionPoint:
+    """One method at one prevalence.
+
+    Attributes:
+        line: Name of the method's line.
+        prevalence: Share of bad images.
+        sensitivity: With its interval.
+        specificity: With its interval.
+    """
+
+    line: str
+    prevalence: float
+    sensitivity: Proportion
+    specificity: Proportion
+
+
 def plot_detection(rows: Sequence[SimulationRow]) -> Figure:
-    """Sensitivity and specificity of every method against prevalence, with 95% intervals."""
-    names = list(dict.fromkeys(_label(row, rows) for row in rows))
+    """Sensitivity and specificity of every simulated method against prevalence, with 95% intervals."""
+    return plot_points(
+        [
+            DetectionPoint(
+                _label(row, rows), row.prevalence, row.detection.sensitivity, row.detection.specificity
+            )
+            for row in rows
+        ]
+    )
+
+
+def plot_points(points: Sequence[DetectionPoint], *, close_up: float = CLOSE_UP) -> Figure:
+    """Sensitivity and specificity against prevalence, with 95% intervals.
+
+    Args:
+        points: In any order; lines come in the order in which they occur first.
+        close_up: Values from here up get the larger, upper part of a broken axis.
+    """
+    names = list(dict.fromkeys(point.line for point in points))
     figure = new_figure(figsize=(11, 5.6))
     grid = figure.subplots(
         2,
@@ -32,17 +68,17 @@ def plot_detection(rows: Sequence[SimulationRow]) -> Figure:
     for column, measure in enumerate(("sensitivity", "specificity")):
         lowest = 1.0
         for number, name in enumerate(names):
-            chosen = sorted(
-                (row for row in rows if _label(row, rows) == name), key=lambda row: row.prevalence
+            own = sorted(
+                (point for point in points if point.line == name), key=lambda point: point.prevalence
             )
-            points = [(row.prevalence, getattr(row.detection, measure)) for row in chosen]
-            points = [(prevalence, share) for prevalence, share in points if share.total]
-            if not points:
+            shown = [(point.prevalence, getattr(point, measure)) for point in own]
+            shown = [(prevalence, share) for prevalence, share in shown if share.total]
+            if not shown:
                 continue
             dodge = 1 + 0.02 * (number - (len(names) - 1) / 2)  # so that intervals do not hide each other
-            x = np.array([prevalence for prevalence, _ in points]) * dodge
-            y = np.array([share.value for _, share in points])
-            error = np.array([[s.value - s.low for _, s in points], [s.high - s.value for _, s in points]])
+            x = np.array([prevalence for prevalence, _ in shown]) * dodge
+            y = np.array([share.value for _, share in shown])
+            error = np.array([[s.value - s.low for _, s in shown], [s.high - s.value for _, s in shown]])
             lowest = min(lowest, float(y.min()))
             for axes in grid[:, column]:
                 axes.errorbar(
@@ -58,11 +94,11 @@ def plot_detection(rows: Sequence[SimulationRow]) -> Figure:
                     elinewidth=0.8,
                     capsize=2,
                 )
-        _break_axis(grid[0, column], grid[1, column], lowest)
+        _break_axis(grid[0, column], grid[1, column], lowest, close_up)
         grid[0, column].set_title(measure.capitalize())
         grid[1, column].set_xlabel("prevalence p (share of bad images)")
         grid[0, column].set_ylabel(measure)
-    _label_prevalences(grid[1, 0], [row.prevalence for row in rows])
+    label_prevalences(grid[1, 0], [point.prevalence for point in points])
     handles, labels = grid[0, 0].get_legend_handles_labels()
     if not handles:
         handles, labels = grid[0, 1].get_legend_handles_labels()
@@ -81,10 +117,10 @@ def _label(row: SimulationRow, rows: Sequence[SimulationRow]) -> str:
     return label
 
 
-def _break_axis(upper: Axes, lower: Axes, lowest: float) -> None:
-    """Show [CLOSE_UP, 1] large and everything below it small, with marks where the axis is cut."""
-    upper.set_ylim(CLOSE_UP, 1.002)
-    lower.set_ylim(min(lowest, CLOSE_UP - 0.05) - 0.04, CLOSE_UP)
+def _break_axis(upper: Axes, lower: Axes, lowest: float, close_up: float) -> None:
+    """Show [close_up, 1] large and everything below it small, with marks where the axis is cut."""
+    upper.set_ylim(close_up, 1 + 0.04 * (1 - close_up))
+    lower.set_ylim(min(lowest, close_up - 0.05) - 0.04, close_up)
     upper.spines["bottom"].set_visible(False)
     lower.spines["top"].set_visible(False)
     upper.tick_params(bottom=False, which="both")
@@ -101,10 +137,10 @@ def _break_axis(upper: Axes, lower: Axes, lowest: float) -> None:
     lower.plot([0, 1], [1, 1], transform=lower.transAxes, **slash)
     for axes in (upper, lower):
         axes.grid(alpha=0.25)
-    lower.set_yticks([tick for tick in lower.get_yticks() if lower.get_ylim()[0] <= tick < CLOSE_UP - 1e-9])
+    lower.set_yticks([tick for tick in lower.get_yticks() if lower.get_ylim()[0] <= tick < close_up - 1e-9])
 
 
-def _label_prevalences(axes: Axes, prevalences: Sequence[float]) -> None:
+def label_prevalences(axes: Axes, prevalences: Sequence[float]) -> None:
     """A logarithmic axis with the prevalences themselves as ticks, as many as fit."""
     positive = sorted({p for p in prevalences if p > 0})
     if len(positive) < 2 or 0 in prevalences:

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.decoders import CountNoise, Decoder, LatentNoise, Readings, decoder_name, make_decoder, tune
+from poolsieve.decoders import (
+    CountNoise,
+    Decoder,
+    LatentNoise,
+    Readings,
+    decoder_name,
+    parse_decoder,
+    tune,
+)
 from poolsieve.designs import Pooling, disjoint_design
 
 
@@ -160,9 +168,8 @@ class Dorfman(Method):
 def parse_method(text: str, design: Pooling) -> Method:
     """A method from its text form, as on the command line.
 
-    `dorfman-8` is Dorfman's scheme with that pool size. Anything else is a decoder on the given design:
-    `mip`, with fixed parameters `mip:penalty=1` or `ncomp:t=2`; `bp` and `map` read likelihoods, `bp-hard`
-    and `map-hard` counts alone.
+    `dorfman-8` is Dorfman's scheme with that pool size. Anything else is a decoder on the given design, in
+    the form that `poolsieve.decoders.parse_decoder` takes; parameters that are given stay fixed in tuning.
 
     Raises:
         ValueError: The decoder or a parameter is unknown, or a value is not allowed.
@@ -172,31 +179,8 @@ def parse_method(text: str, design: Pooling) -> Method:
         if not size.isdigit() or int(size) < 1:
             raise ValueError(f"{text!r}: write dorfman-8 for pools of 8 images")
         return Dorfman(images=design.images, pool_size=min(int(size), design.images))
-    name, _, settings = text.partition(":")
-    hard = name.endswith("-hard")
-    decoder = make_decoder(name.removesuffix("-hard").removesuffix("-soft"))
-    if not decoder.uses_priors and name.endswith(("-hard", "-soft")):
-        raise ValueError(f"{text!r}: {name[:-5]} reads counts alone; write {name[:-5]}")
-    fixed: dict[str, Any] = {}
-    for setting in filter(None, settings.split(",")):
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise ValueError(f"{text!r}: write parameters as NAME:parameter=value")
-        if key in fixed:
-            raise ValueError(f"{text!r} gives {key} twice")
-        fixed[key] = _parse_value(value)
-    return OneShot(decoder.replace(**fixed), design, decoder.uses_priors and not hard, tuple(fixed))
-
-
-def _parse_value(text: str) -> int | float | str | None:
-    if text.lower() == "none":
-        return None
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    choice = parse_decoder(text)
+    return OneShot(choice.decoder, design, choice.soft, choice.fixed)
 
 
 def noise_for(noise: CountNoise, pool_size: int) -> CountNoise:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from poolsieve.evaluation.image_metrics import ImageTally
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.schemes import Chunk, CostMeter, Evidence, Scheme
+from poolsieve.schemes.base import BY_INDIVIDUAL
 from poolsieve.schemes.cost import Price
 from poolsieve.schemes.runner import Networks
 
@@ -23,13 +24,25 @@ class Trial:
         scores: Higher is worse.  # (N,)
         pool_scores: The decoder's score before any test of the image alone; NaN without pools.  # (N,)
         flags: Which images were declared bad.  # (N,)
+        tested: Which images the individual network decided about.  # (N,)
         meter: Counts what was run; its seconds are those of this process, not of moderating.
     """
 
     scores: NDArray[np.float64]
     pool_scores: NDArray[np.float64]
     flags: NDArray[np.bool_]
+    tested: NDArray[np.bool_]
     meter: CostMeter
+
+    def ranks(self) -> NDArray[np.float64]:
+        """Scores that put images in order whoever decided about them.  # (N,).
+
+        Images that were tested individually lie between 0 and 1 by their score; those that were cleared
+        without lie below, those flagged without above.
+        """
+        alone = np.where(self.flags, 1 + self.scores, self.scores - 1)
+        result: NDArray[np.float64] = np.where(self.tested, self.scores, alone)
+        return result
 
     def tally(self, mixture: Mixture) -> ImageTally:
         """How often each distinct image was drawn and flagged."""
@@ -60,7 +73,8 @@ def run_scheme(
         on_chunk: Called after each chunk with its number of images.
     """
     meter = CostMeter(price)
-    scores, flags = np.empty(len(mixture)), np.empty(len(mixture), dtype=bool)
+    scores = np.empty(len(mixture))
+    flags, tested = (np.empty(len(mixture), dtype=bool) for _ in range(2))
     pool_scores = np.full(len(mixture), np.nan)
     for number, places in enumerate(mixture.chunks(scheme.chunk_size)):
         images = mixture.images[places]
@@ -75,8 +89,9 @@ def run_scheme(
         )
         decision = scheme.decide(chunk, np.random.Generator(np.random.PCG64([seed, number])))
         scores[places], flags[places] = decision.scores, decision.flags
+        tested[places] = decision.decided_by == BY_INDIVIDUAL
         if decision.pool_scores is not None:
             pool_scores[places] = decision.pool_scores
         if on_chunk is not None:
             on_chunk(len(images))
-    return Trial(scores, pool_scores, flags, meter)
+    return Trial(scores, pool_scores, flags, tested, meter)

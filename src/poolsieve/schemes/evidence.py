@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from poolsieve.calibration import Calibration, paired
-from poolsieve.decoders import Readings
+from poolsieve.decoders import CountNoise, Readings
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,12 @@ class Evidence:
         scaling = self.calibration.counting[table.shape[1] - 1].scaling
         read = np.minimum(table.argmax(axis=1) if counts is None else counts, sizes)
         return Readings(read[None], scaling.log_likelihoods(table)[None])
+
+    def count_noise(self, pool_size: int) -> CountNoise:
+        """How counts of pools err, by the validation pools' confusion matrix."""
+        pools = np.array(self.calibration.counting[pool_size].confusion)
+        true, read = (np.repeat(axis.ravel(), pools.ravel()) for axis in np.indices(pools.shape))
+        return CountNoise.estimate(true, read, pool_size)
 
 
 def posterior(prevalence: float, log_likelihoods: NDArray[np.float64]) -> NDArray[np.float64]:

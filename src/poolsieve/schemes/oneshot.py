@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from poolsieve.decoders import BeliefPropagation, Decoder, make_decoder
+from poolsieve.decoders import BeliefPropagation, Decoder, parse_decoder
 from poolsieve.decoders.base import Instance, parameter
 from poolsieve.designs import Pooling
 from poolsieve.schemes.base import BalancedScheme, Decision, register_scheme
@@ -26,25 +26,30 @@ class OneShot(BalancedScheme):
     The defaults are the paper's: 50 pools of 8 for 100 images, every image in 4, and MIP.
 
     Attributes:
-        threshold: With the decoder bp, the posterior above which an image is flagged.
-        decoder: Name of a decoder; see `poolsieve.decoders.list_decoders`.
+        threshold: With the decoder bp, the posterior above which an image is flagged, unless the decoder's text
+            gives one.
+        decoder: A decoder in its text form: `mip`, `classo:penalty=0.3,threshold=0.2`, `bp`, or `bp-hard` to
+            read counts alone; see `poolsieve.decoders.parse_decoder`.
     """
 
     decoder: str = parameter("mip", Instance(str))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        make_decoder(self.decoder)  # complains of unknown names
+        parse_decoder(self.decoder)  # complains of unknown names
 
     def _decide(self, chunk: Chunk, pooling: Pooling) -> Decision:
         readings = chunk.read_pools(pooling)
         with chunk.meter.time("decoding"):
-            decoder = make_decoder(self.decoder)
-            if "node_limit" in decoder.parameters:
+            choice = parse_decoder(self.decoder)
+            decoder = choice.decoder
+            if "node_limit" in decoder.parameters and "node_limit" not in choice.fixed:
                 decoder = decoder.replace(node_limit=NODE_LIMIT)
-            if isinstance(decoder, BeliefPropagation):
+            if isinstance(decoder, BeliefPropagation) and "threshold" not in choice.fixed:
                 decoder = decoder.replace(threshold=self.threshold)
-            decoding = decoder.decode(readings, pooling, self.prevalence)
+            if decoder.uses_priors and not choice.soft:
+                decoder = decoder.replace(noise=chunk.evidence.count_noise(pooling.pool_size))
+            decoding = decoder.decode(readings if choice.soft else readings.hard(), pooling, self.prevalence)
         note = None if decoding.solved[0] else _stopped(self.decoder, decoder)
         return self._decision(chunk, pooling, readings, decoding.scores[0], decoding.flags[0], note=note)
 

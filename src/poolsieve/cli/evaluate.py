@@ -1,0 +1,150 @@
+"""`poolsieve evaluate`: what a bundle saves and misses on labelled images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from poolsieve.evaluation.results import Evaluation
+
+
+def evaluate(
+    bundle: Annotated[
+        str,
+        typer.Argument(
+            help="Folder of a bundle, or the name of one that comes with poolsieve.", show_default=False
+        ),
+    ],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="Labelled images: a folder \\[split/]class/images, or a CSV file,label\\[,split].",
+            show_default=False,
+        ),
+    ],
+    report: Annotated[
+        Path, typer.Option(help="Folder of the report: report.html and tables.", show_default=False)
+    ],
+    prevalences: Annotated[
+        list[float] | None,
+        typer.Option("--prevalence", "-p", help="Share of bad images; repeat. Default: the paper's nine."),
+    ] = None,
+    images: Annotated[int, typer.Option(help="Images in the mixture at each prevalence.")] = 100_000,
+    tuning_images: Annotated[
+        int, typer.Option(help="Images in the mixture that parameters are tuned on.")
+    ] = 20_000,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            "-m",
+            help="What to compare beside individual testing; repeat. Default: everything; a wrong name lists "
+            "what there is.",
+        ),
+    ] = None,
+    split: Annotated[str, typer.Option(help="Split to measure on.")] = "test",
+    tuning_split: Annotated[str, typer.Option(help="Split to tune on.")] = "val",
+    seed: Annotated[int, typer.Option(min=0, help="Makes the run repeatable.")] = 0,
+    timing_images: Annotated[
+        int, typer.Option(help="Images that wall-clock times are taken of, from files on; 0 takes none.")
+    ] = 500,
+    thumbnails: Annotated[
+        bool, typer.Option(help="Show the images that were judged wrongly in the report.")
+    ] = True,
+    any_task: Annotated[
+        bool, typer.Option("--any-task", help="Go on although the bundle does not seem to know the task.")
+    ] = False,
+    engine: Annotated[
+        Literal["auto", "openvino", "onnxruntime", "torch"], typer.Option(help="What runs the networks.")
+    ] = "auto",
+    threads: Annotated[int | None, typer.Option(help="Threads that the networks run on.")] = None,
+    cache_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="What networks say of images and pools is kept here, so that an interrupted run goes on. "
+            " [default: REPORT/cache]"
+        ),
+    ] = None,
+) -> None:
+    """Measure what a bundle saves and what it misses, with every method, and write a report.
+
+    For instance:
+
+        poolsieve evaluate my-bundle data.csv --report report/
+    """
+    from rich.console import Console
+
+    from poolsieve.bundles import load_bundle
+    from poolsieve.evaluation.evaluate import EvaluationPlan
+    from poolsieve.evaluation.evaluate import evaluate as run
+    from poolsieve.evaluation.report_page import PAGE, headline, write_report
+    from poolsieve.evaluation.simulate import PAPER_PREVALENCES
+    from poolsieve.evaluation.tables import check_table_path
+    from poolsieve.figures import check_figure_path
+    from poolsieve.images.datasets import load_dataset
+    from poolsieve.progress import Reporter
+
+    # What can be refused is refused before the long work.
+    plan = EvaluationPlan(
+        prevalences=tuple(sorted(set(prevalences or PAPER_PREVALENCES))),
+        images=images,
+        tuning_images=tuning_images,
+        methods=tuple(methods) if methods else None,
+        split=split,
+        tuning_split=tuning_split,
+        seed=seed,
+        timing_images=timing_images,
+        any_task=any_task,
+    )
+    plan.check()
+    check_table_path(report / "results.parquet")
+    check_figure_path(report / "figure.svg")
+    loaded = load_bundle(bundle)
+    reporter = Reporter()
+    with reporter.task(f"checking the images of {data}", 1) as task:
+        dataset = load_dataset(data)
+        task.advance()
+    reporter.line(f"{data}: {dataset.describe()}")
+    evaluation = run(
+        loaded,
+        dataset,
+        plan,
+        engine=engine,
+        threads=threads,
+        cache_dir=cache_dir or report / "cache",
+        reporter=reporter,
+        data_name=str(data),
+    )
+    write_report(evaluation, report, thumbnails=thumbnails)
+    console = Console()
+    console.print(_table(evaluation))
+    console.print(headline(evaluation).replace("**", ""), markup=False, highlight=False)
+    console.print(f"report: {report / PAGE}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(evaluation: Evaluation) -> Table:
+    """Every method at every prevalence, for people."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("p", "method", "sensitivity", "specificity", "precision", "cost"):
+        table.add_column(name, justify="left" if name in ("p", "method") else "right")
+    rows = evaluation.rows
+    for row, following in zip(rows, [*rows[1:], rows[-1]], strict=True):
+        found = row.detection
+        table.add_row(
+            f"{row.prevalence:g}",
+            row.title,
+            f"{found.sensitivity.value:.4f}",
+            f"{found.specificity.value:.4f}",
+            f"{found.precision.value:.3f}" if found.precision.total else "–",
+            f"{row.cost:.3f}",
+            end_section=following.prevalence != row.prevalence,
+        )
+    return table

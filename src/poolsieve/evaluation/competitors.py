@@ -1,0 +1,208 @@
+"""The methods that an evaluation compares, and how each is set up on validation images.
+
+To add one, derive from `Competitor` and put it into `COMPETITORS`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poolsieve.decoders import DecoderChoice, parse_decoder
+from poolsieve.evaluation.ground import Ground
+from poolsieve.evaluation.mixtures import Mixture
+from poolsieve.schemes import Scheme, make_scheme
+
+EQUAL = 0.01
+"""Detection counts as equal to individual testing if the product of sensitivity and specificity is less by no
+more than this."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A scheme that is ready to be measured.
+
+    Attributes:
+        scheme: The scheme.
+        tuned: What was chosen on validation images, for people; empty if nothing was.
+    """
+
+    scheme: Scheme
+    tuned: str = ""
+
+
+@dataclass(frozen=True)
+class Competitor(ABC):
+    """One line of the comparison.
+
+    Attributes:
+        name: On the command line and in tables.
+        title: In figures.
+        half: Whether it looks at images of half the side.
+    """
+
+    name: str
+    title: str
+    half: bool = False
+
+    @abstractmethod
+    def prepare(self, tuning: Ground) -> Setup:
+        """Set the method up for the prevalence of a mixture of validation images."""
+
+    def variants(self, ground: Ground) -> Iterator[Scheme]:
+        """Schemes with other trade-offs of cost and detection, for the frontier; none by default."""
+        return iter(())
+
+
+@dataclass(frozen=True)
+class FixedScheme(Competitor):
+    """A scheme with nothing to tune.
+
+    Attributes:
+        scheme: Its name.
+        parameters: Its parameters beside the prevalence, which is that of the mixture.
+    """
+
+    scheme: str = "individual"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def prepare(self, tuning: Ground) -> Setup:
+        """The scheme as it is."""
+        return Setup(scheme_for(self.scheme, tuning, **self.parameters))
+
+
+@dataclass(frozen=True)
+class TunedDecoder(Competitor):
+    """The one-shot scheme with a decoder tuned for sensitivity × specificity, as in the paper.
+
+    Attributes:
+        decoder: In its text form; parameters that it gives are kept.
+    """
+
+    decoder: str = "mip"
+
+    def prepare(self, tuning: Ground) -> Setup:
+        """Search the decoder's own grid; the first of equally good points wins."""
+        choice = parse_decoder(self.decoder)
+        grid = {
+            name: values for name, values in choice.decoder.default_grid.items() if name not in choice.fixed
+        }
+        if not grid:
+            return Setup(scheme_for("oneshot", tuning, decoder=self.decoder))
+        # Flags of some decoders are scores above a threshold: one run then does for all thresholds.
+        scanned = grid.pop("threshold", (None,)) if choice.decoder.thresholds_scores else (None,)
+        best: tuple[float, DecoderChoice] | None = None
+        for values in itertools.product(*grid.values()):
+            given = dict(zip(grid, values, strict=True))
+            trial = tuning.run(scheme_for("oneshot", tuning, decoder=str(_with(choice, given))))
+            for threshold in scanned:
+                found = trial.flags if threshold is None else trial.pool_scores > threshold
+                flags = np.where(trial.tested, trial.flags, found)
+                changed = _with(choice, given if threshold is None else {**given, "threshold": threshold})
+                product = detection_product(tuning.mixture, flags)
+                if best is None or product > best[0]:
+                    best = product, changed
+        assert best is not None
+        decoder = best[1]
+        tuned = ", ".join(
+            f"{name}={decoder.decoder.parameters[name]}" for name in decoder.fixed if name not in choice.fixed
+        )
+        return Setup(scheme_for("oneshot", tuning, decoder=str(decoder)), tuned)
+
+
+@dataclass(frozen=True)
+class TunedScheme(Competitor):
+    """A scheme that trades cost for detection: its cheapest setting that detects like individual testing.
+
+    If none does, the setting with the largest product of sensitivity and specificity.
+
+    Attributes:
+        scheme: Its name.
+        grid: Values to try of its parameters.
+    """
+
+    scheme: str = "adaptive"
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    def prepare(self, tuning: Ground) -> Setup:
+        """Try every setting."""
+        individual = tuning.run(make_scheme("individual", tuning.pool_sizes))
+        wanted = detection_product(tuning.mixture, individual.flags) - EQUAL
+        tried = []
+        for scheme in self.variants(tuning):
+            trial = tuning.run(scheme)
+            tried.append((detection_product(tuning.mixture, trial.flags), -trial.meter.multiply_adds, scheme))
+        equal = [entry for entry in tried if entry[0] >= wanted]
+        chosen = max(equal, key=lambda entry: entry[1]) if equal else max(tried, key=lambda entry: entry[:2])
+        scheme = chosen[2]
+        tuned = ", ".join(f"{name}={getattr(scheme, name)}" for name in self.grid)
+        return Setup(scheme, tuned if equal else f"{tuned} (below individual testing)")
+
+    def variants(self, ground: Ground) -> Iterator[Scheme]:
+        """All settings."""
+        for values in itertools.product(*self.grid.values()):
+            yield scheme_for(self.scheme, ground, **dict(zip(self.grid, values, strict=True)))
+
+
+_RETESTS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+COMPETITORS: dict[str, Competitor] = {
+    competitor.name: competitor
+    for competitor in (
+        FixedScheme("individual", "Individual"),
+        FixedScheme("dorfman", "Dorfman", scheme="dorfman"),
+        TunedDecoder("comp", "COMP", decoder="comp"),
+        TunedDecoder("ncomp-2", "NCOMP-2", decoder="ncomp:t=2"),
+        TunedDecoder("classo", "CLasso", decoder="classo"),
+        TunedDecoder("mip", "MIP", decoder="mip"),
+        TunedDecoder("bp-hard", "BP, hard", decoder="bp-hard"),
+        TunedDecoder("bp", "BP, soft", decoder="bp"),
+        TunedScheme("cascade", "Cascade", scheme="cascade", grid={"clear_below": _RETESTS}),
+        TunedScheme(
+            "adaptive",
+            "Adaptive",
+            scheme="adaptive",
+            grid={"pools_per_image": (1, 2), "retest_above": _RETESTS},
+        ),
+        FixedScheme("downsample", "Downsample", half=True),
+        TunedDecoder("downsample-classo", "CLasso, half size", half=True, decoder="classo"),
+        TunedDecoder("downsample-mip", "MIP, half size", half=True, decoder="mip"),
+        TunedDecoder("downsample-bp", "BP soft, half size", half=True, decoder="bp"),
+    )
+}
+"""All methods by name, in the order in which they are shown."""
+
+
+def choose_competitors(names: Sequence[str] | None = None) -> list[Competitor]:
+    """Competitors by name, individual testing always first; all of them by default.
+
+    Raises:
+        ValueError: A name is unknown; the message lists what there is.
+    """
+    unknown = [name for name in names or () if name not in COMPETITORS]
+    if unknown:
+        raise ValueError(f"no method is named {unknown[0]!r}; there are {', '.join(COMPETITORS)}")
+    wanted = {"individual", *(COMPETITORS if names is None else names)}
+    return [competitor for name, competitor in COMPETITORS.items() if name in wanted]
+
+
+def scheme_for(name: str, ground: Ground, **parameters: Any) -> Scheme:
+    """A scheme for the networks and the prevalence of a ground."""
+    if name != "individual":
+        parameters.setdefault("prevalence", min(ground.mixture.prevalence, 0.5))
+    return make_scheme(name, ground.pool_sizes, **parameters)
+
+
+def detection_product(mixture: Mixture, flags: NDArray[np.bool_]) -> float:
+    """Sensitivity × specificity, what the paper maximises."""
+    return float(flags[mixture.bad].mean() * (~flags[~mixture.bad]).mean())
+
+
+def _with(choice: DecoderChoice, values: Mapping[str, Any]) -> DecoderChoice:
+    fixed = (*choice.fixed, *(name for name in values if name not in choice.fixed))
+    return DecoderChoice(choice.decoder.replace(**values), choice.soft, fixed)

@@ -1,0 +1,97 @@
+"""Where schemes are tried: networks, what their outputs are worth, and a mixture of known images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poolsieve.calibration import Calibration, calibrate_counting, fit_scaling, paired, roc_curve
+from poolsieve.evaluation.mixtures import Mixture
+from poolsieve.evaluation.recorded_networks import ImageRecords
+from poolsieve.evaluation.trials import Trial, run_scheme
+from poolsieve.schemes import Evidence, Scheme
+from poolsieve.schemes.cost import Price
+from poolsieve.schemes.runner import Networks
+from poolsieve.training.sampling import draw_pools, pool_shares, split_by_shares
+
+_BLOCK = 64
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A mixture, and networks to judge it with.
+
+    Attributes:
+        networks: Most often `RecordedNetworks`.
+        evidence: What their outputs are worth.
+        price: Multiply-adds of the networks.
+        pool_sizes: Pool sizes that they read.
+        gated: Whether features are multiplied by the gate before they are merged.
+        mixture: What to judge.
+        seed: Decides who shares a pool with whom.
+    """
+
+    networks: Networks
+    evidence: Evidence
+    price: Price
+    pool_sizes: tuple[int, ...]
+    gated: bool
+    mixture: Mixture
+    seed: int
+
+    def run(self, scheme: Scheme) -> Trial:
+        """Judge the mixture by a scheme."""
+        return run_scheme(
+            scheme, self.mixture, self.networks, self.evidence, self.price, gated=self.gated, seed=self.seed
+        )
+
+
+@dataclass(frozen=True)
+class ReadPools:
+    """Pools with known counts, and what was read of them.
+
+    Attributes:
+        members: Numbers of their images.  # (pools, r)
+        counts: True counts.  # (pools,)
+        logits: Outputs of the counting network.  # (pools, r + 1)
+    """
+
+    members: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    logits: NDArray[np.float32]
+
+
+def read_drawn_pools(
+    networks: Networks,
+    labels: NDArray[np.int64],
+    pool_size: int,
+    pools: int,
+    rng: np.random.Generator,
+    *,
+    gated: bool,
+) -> ReadPools:
+    """Read pools whose numbers of bad images are spread as in the paper's validation pools."""
+    drawn = draw_pools(labels, split_by_shares(pools, pool_shares(pool_size)), rng)
+    numbers = np.arange(len(labels))
+    gate = numbers if gated else None
+    logits = [
+        networks.pooled(numbers, gate, drawn.members[start : start + _BLOCK], pool_size).logits  # type: ignore[arg-type]
+        for start in range(0, len(drawn), _BLOCK)
+    ]
+    return ReadPools(drawn.members, drawn.counts, np.concatenate(logits))
+
+
+def calibrate_on(
+    records: ImageRecords, labels: NDArray[np.int64], pools: dict[int, ReadPools]
+) -> Calibration:
+    """What outputs are worth, by images and pools with known labels."""
+    logits = records.logits.astype(np.float64)
+    return Calibration(
+        individual=fit_scaling(logits, labels),
+        individual_roc=roc_curve(logits[:, 1] - logits[:, 0], labels),
+        head=fit_scaling(paired(records.head_logits), labels),
+        head_roc=roc_curve(records.head_logits, labels),
+        counting={size: calibrate_counting(read.logits, read.counts) for size, read in pools.items()},
+    )

@@ -1,0 +1,83 @@
+"""What a report says of how an evaluation was run."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from poolsieve._version import __version__
+from poolsieve.images.datasets import ImageDataset
+from poolsieve.progress import duration
+
+if TYPE_CHECKING:
+    from poolsieve.bundles import Bundle
+    from poolsieve.evaluation.evaluate import EvaluationPlan
+
+
+def describe_data(
+    dataset: ImageDataset, bundle: Bundle, plan: EvaluationPlan, half: Bundle | None, auc: float
+) -> list[str]:
+    """What a reader must know of the images and of how they were looked at."""
+    labels = dataset.labels[dataset.of_split(plan.split)]
+    notes = [
+        f"The {plan.images:,} images at each prevalence are draws from {int(labels.sum()):,} different bad "
+        f"and {int((labels == 0).sum()):,} different ordinary images of split {plan.split}. Intervals come "
+        "from these different images and not from the draws.",
+        f"On these images the individual network has AUC {auc:.4f}.",
+    ]
+    if half is not None:
+        small = half.config
+        share = small.cost.whole / bundle.config.cost.whole
+        notes.append(
+            f"At half size the bundle's own weights run on images of {small.input_size} px, which costs "
+            f"{share:.1%} of a full test, and are calibrated anew on split {plan.tuning_split}. They were "
+            f"trained at {bundle.config.input_size} px; networks trained at half size would do better."
+        )
+    return [*notes, *dataset.messages()]
+
+
+def describe_run(
+    bundle: Bundle,
+    dataset: ImageDataset,
+    plan: EvaluationPlan,
+    *,
+    engine: str,
+    data_name: str,
+    seconds: float,
+) -> dict[str, str]:
+    """How everything was run: all that is needed to run it again."""
+    packages = {"numpy": "numpy", "numba": "numba", engine: engine}
+    versions = [f"poolsieve {__version__}", f"Python {platform.python_version()}"]
+    versions += [f"{name} {metadata.version(package)}" for name, package in packages.items()]
+    config = bundle.config
+    return {
+        "bundle": f"{bundle.name}, task {config.task}, sha256 of config.json {bundle.hash}",
+        "network": f"{config.backbone} at {config.input_size} px, front {config.cost.front_share:.1%} of "
+        f"{config.cost.whole / 1e6:.1f} million multiply-adds, pools of "
+        f"{', '.join(map(str, config.pool_sizes))}",
+        "data": f"{data_name or 'unnamed'}; {dataset.describe()}",
+        "measured on": f"split {plan.split}, sha256 of contents {dataset.content_hash(plan.split)}",
+        "tuned on": f"split {plan.tuning_split}, sha256 of contents "
+        f"{dataset.content_hash(plan.tuning_split)}, {plan.tuning_images:,} images at each prevalence",
+        "images": f"{plan.images:,} at each prevalence",
+        "seed": str(plan.seed),
+        "engine": engine,
+        "versions": ", ".join(versions),
+        "machine": _machine(),
+        "finished": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, after {duration(seconds)}",
+    }
+
+
+def _machine() -> str:
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        names = [
+            line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line
+        ]
+        model = names[0] if names else model
+    return f"{model}, {os.cpu_count()} processors, {platform.system()}"

@@ -1,0 +1,202 @@
+"""The figures of an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from poolsieve.calibration.pictures import plot_confusion
+from poolsieve.evaluation.detection_figure import (
+    MARKERS,
+    DetectionPoint,
+    label_prevalences,
+    plot_points,
+)
+from poolsieve.evaluation.report_html import percent
+from poolsieve.evaluation.results import (
+    ConfusionTable,
+    Evaluation,
+    EvaluationRow,
+    FrontierPoint,
+    Saving,
+    TwoObjects,
+)
+from poolsieve.figures import COLOURS, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+INK = "#333333"
+FIGURE_GROUPS = {
+    "The paper's methods": ("individual", "dorfman", "comp", "ncomp-2", "classo", "mip"),
+    "Bayes, cascade and adaptive": ("individual", "mip", "bp-hard", "bp", "cascade", "adaptive", "auto"),
+    "Half resolution": (
+        "individual",
+        "mip",
+        "downsample",
+        "downsample-classo",
+        "downsample-mip",
+        "downsample-bp",
+    ),
+}
+"""Methods that are shown together, so that no figure has more lines than can be told apart."""
+
+
+def plot_savings(savings: Sequence[Saving]) -> Figure:
+    """One bar for testing every image, and one for the best method at each prevalence."""
+    figure = new_figure(figsize=(8, 0.62 * (len(savings) + 1) + 1.1), layout="constrained")
+    axes = figure.add_subplot()
+    labels, costs, texts = ["test every image"], [1.0], ["100%"]
+    for saving in savings:
+        labels.append(percent(saving.prevalence))
+        best = saving.best
+        costs.append(best.cost if best else 1.0)
+        texts.append(f"{best.cost:.0%}  {best.title}" if best else "100%  no method detects as well")
+    places = np.arange(len(labels))
+    colours = ["#7F7F7F", *(COLOURS[0] if saving.best else "#7F7F7F" for saving in savings)]
+    axes.barh(places, costs, color=colours, height=0.68)
+    for place, cost, text in zip(places, costs, texts, strict=True):
+        inside = cost > 0.45
+        axes.text(
+            cost - 0.012 if inside else cost + 0.012,
+            float(place),
+            text,
+            ha="right" if inside else "left",
+            va="center",
+            color="white" if inside else INK,
+            fontsize=12,
+        )
+    axes.set_yticks(places, labels, fontsize=12)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.0)
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"], fontsize=11)
+    axes.set_xlabel("computation, as a share of testing every image", fontsize=12)
+    axes.set_ylabel("share of bad images", fontsize=12)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return figure
+
+
+def plot_detection_of(rows: Sequence[EvaluationRow]) -> Figure:
+    """Sensitivity and specificity against prevalence, on broken axes."""
+    points = [
+        DetectionPoint(row.title, row.prevalence, row.detection.sensitivity, row.detection.specificity)
+        for row in rows
+    ]
+    return plot_points(points, close_up=0.9)
+
+
+def plot_cost(rows: Sequence[EvaluationRow]) -> Figure:
+    """Cost against prevalence; methods that cost the same at every prevalence share a line."""
+    figure = new_figure(figsize=(8, 5.2))
+    axes = figure.add_subplot()
+    lines: dict[tuple[tuple[float, float], ...], list[str]] = {}
+    for title in dict.fromkeys(row.title for row in rows):
+        own = sorted((row.prevalence, round(row.cost, 6)) for row in rows if row.title == title)
+        lines.setdefault(tuple(own), []).append(title)
+    for number, (points, titles) in enumerate(lines.items()):
+        x, y = zip(*points, strict=True)
+        label = ", ".join(titles[:3]) + (" …" if len(titles) > 3 else "")
+        axes.plot(x, y, label=label, **_style(number))
+    label_prevalences(axes, [row.prevalence for row in rows])
+    axes.set_xlabel("prevalence p (share of bad images)")
+    axes.set_ylabel("cost (1 = testing every image)")
+    axes.set_ylim(0, max(1.05, 1.05 * max(row.cost for row in rows)))
+    axes.grid(alpha=0.25)
+    figure.legend(loc="lower center", ncols=2, frameon=False)
+    figure.subplots_adjust(left=0.1, right=0.98, top=0.97, bottom=0.16 + 0.05 * (-(-len(lines) // 2)))
+    return figure
+
+
+def plot_frontier(points: Sequence[FrontierPoint]) -> Figure:
+    """Cost against sensitivity at the specificity of individual testing, a panel for each prevalence."""
+    prevalences = sorted({point.prevalence for point in points})
+    names = list(dict.fromkeys(point.title for point in points))
+    figure = new_figure(figsize=(3.9 * len(prevalences) + 0.6, 5.6))
+    panels = figure.subplots(1, len(prevalences), squeeze=False, sharey=True)[0]
+    lowest = min(point.sensitivity.value for point in points)
+    for axes, prevalence in zip(panels, prevalences, strict=True):
+        here = [point for point in points if point.prevalence == prevalence]
+        for number, name in enumerate(names):
+            own = sorted((point for point in here if point.title == name), key=lambda point: point.cost)
+            style = _style(number)
+            if len(own) > 1:
+                axes.plot(
+                    [point.cost for point in own],
+                    [point.sensitivity.value for point in own],
+                    **{**style, "marker": ".", "markersize": 3, "alpha": 0.7},
+                )
+            for point in own:
+                if point.chosen:
+                    error = [
+                        [max(point.sensitivity.value - point.sensitivity.low, 0)],
+                        [max(point.sensitivity.high - point.sensitivity.value, 0)],
+                    ]
+                    axes.errorbar(
+                        point.cost,
+                        point.sensitivity.value,
+                        yerr=error,
+                        label=name,
+                        elinewidth=0.7,
+                        capsize=2,
+                        **{**style, "linestyle": "none", "markersize": 7},
+                    )
+        axes.set_title(f"p = {prevalence:g}, specificity {here[0].specificity:.3f}", fontsize=10)
+        axes.set_xlabel("cost (1 = testing every image)")
+        axes.set_xlim(0, 1.08)
+        axes.grid(alpha=0.25)
+    panels[0].set_ylabel("sensitivity")
+    panels[0].set_ylim(max(0.0, lowest - 0.06), 1.02)
+    handles, labels = panels[0].get_legend_handles_labels()
+    columns = max(2, 2 * len(prevalences))
+    rows = -(-len(labels) // columns)
+    figure.legend(handles, labels, loc="lower center", ncols=columns, frameon=False, fontsize=9)
+    figure.subplots_adjust(
+        left=0.3 / len(prevalences) ** 1.3 + 0.01,
+        right=0.985,
+        top=0.93,
+        bottom=0.12 + 0.05 * rows,
+        wspace=0.08,
+    )
+    return figure
+
+
+def plot_confusion_of(table: ConfusionTable) -> Figure:
+    """A confusion matrix of counts."""
+    return plot_confusion(table.pools)
+
+
+def plot_two_objects(found: TwoObjects) -> Figure:
+    """What was read of pools with one bad image that shows one or two objects."""
+    figure = new_figure(figsize=(6, 3.2), layout="constrained")
+    axes = figure.add_subplot()
+    most = max(k for k, pools in enumerate(np.add(found.double, found.single)) if pools)
+    places = np.arange(most + 1)
+    for shift, pools, name, colour in (
+        (-0.2, found.single, "one object", COLOURS[0]),
+        (0.2, found.double, "two objects side by side", COLOURS[1]),
+    ):
+        bars = axes.bar(places + shift, pools[: most + 1], width=0.4, label=name, color=colour)
+        axes.bar_label(bars, fontsize=9)
+    axes.set_xticks(places)
+    axes.set_xlabel("bad images read in a pool that holds one")
+    axes.set_ylabel("pools")
+    axes.legend(frameon=False)
+    return figure
+
+
+def rows_of(evaluation: Evaluation, methods: Sequence[str]) -> list[EvaluationRow]:
+    """Rows of some methods."""
+    return [row for row in evaluation.rows if row.method in methods]
+
+
+def _style(number: int) -> dict[str, Any]:
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": "-" if number < len(COLOURS) else "--",
+        "linewidth": 1.3,
+        "markersize": 5,
+    }

@@ -1,0 +1,64 @@
+"""A bundle of a network with two convolutions and random weights, and images for it, made in a second.
+
+Its counting network reads pools of 8 and knows nothing; its individual network looks at brightness.
+"""
+
+import csv
+
+import numpy as np
+from PIL import Image
+
+SIZE = 32
+
+
+def small_bundle(folder):
+    import torch
+    from torch import nn
+
+    from poolsieve.bundles import save_bundle
+    from poolsieve.calibration import Calibration, calibrate_counting, fit_scaling, roc_curve
+    from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, Preprocessing, SplitBackbone
+    from poolsieve.training.models import TrainedModel
+
+    torch.manual_seed(0)
+    stages = {
+        "first": nn.Sequential(nn.Conv2d(3, 6, 3, 4, bias=False), nn.BatchNorm2d(6), nn.ReLU()),
+        "second": nn.Sequential(nn.Conv2d(6, 8, 3, 2), nn.ReLU()),
+    }
+    backbone = SplitBackbone(
+        "small", stages, nn.Linear(8, 5), cut="first", input_size=SIZE, preprocessing=Preprocessing()
+    ).eval()
+    gate = Gate(backbone.feature_shape[0], width=16)
+    counting = {8: PooledNetwork(backbone, 8, merge="gated", gate=gate)}
+    model = TrainedModel(backbone, IndividualNetwork(backbone), counting, gate, "gated")
+    with torch.no_grad():
+        for part in (model.individual.final, counting[8].final):
+            nn.init.normal_(part.weight, std=2.0)
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 60)
+    scaling = fit_scaling(rng.normal(size=(60, 2)) + labels[:, None] * [-1, 1], labels)
+    roc = roc_curve(rng.normal(size=60) + labels, labels)
+    counts = calibrate_counting(rng.normal(size=(80, 9)), rng.integers(0, 9, 80))
+    return save_bundle(
+        folder, model, Calibration(scaling, roc, scaling, roc, {8: counts}), task="light", squaring="pad"
+    )
+
+
+def write_data(folder, per_split=24, *, swapped=False):
+    """A CSV of images, of which the bad third is darker (brighter if swapped)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(0)
+    rows = []
+    for split in ("train", "val", "test"):
+        for k in range(per_split):
+            bad = k % 3 == 0
+            top = 120 if bad != swapped else 255
+            file = folder / f"{split}-{k}.png"
+            pixels = rng.integers(0, top, (40, 40 + k % 5, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(file)
+            rows.append({"file": file.name, "label": int(bad), "split": split})
+    with (folder / "data.csv").open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return folder / "data.csv"
