@@ -45,7 +45,7 @@ def planted_ground(networks, prevalence, images=1000, seed=0):
     return Ground(networks, Evidence(calibration), COST, (8,), True, mixture, seed)
 
 
-@pytest.mark.parametrize("prevalence", [0.01, 0.1])
+@pytest.mark.parametrize("prevalence", [0.01, 0.05])
 @pytest.mark.parametrize("name", [name for name in COMPETITORS if not name.startswith("downsample-")])
 def test_with_networks_that_are_always_right_all_is_found_at_the_cost_of_the_law(name, prevalence):
     networks = PlantedRecords(LABELS)
@@ -64,7 +64,7 @@ def test_with_networks_that_are_always_right_all_is_found_at_the_cost_of_the_law
     else:
         # A one-shot reading does not always have one explanation only.
         assert found.specificity.value == (
-            1 if setup.scheme.name != "oneshot" else pytest.approx(1, abs=2e-3)
+            1 if setup.scheme.name != "oneshot" else pytest.approx(1, abs=5e-3)
         )
     heads = 0 if setup.scheme.name == "individual" else GATE
     assert meter.share == pytest.approx(F + heads + (meter.pools + meter.retests) / n * (1 - F), rel=1e-12)

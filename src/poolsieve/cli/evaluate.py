@@ -36,8 +36,12 @@ def evaluate(
     ] = None,
     images: Annotated[int, typer.Option(help="Images in the mixture at each prevalence.")] = 100_000,
     tuning_images: Annotated[
-        int, typer.Option(help="Images in the mixture that parameters are tuned on.")
-    ] = 20_000,
+        int | None,
+        typer.Option(
+            help="Images in the mixture that parameters are tuned on. [default: 20000, and at least as many "
+            "as hold 100 bad ones]"
+        ),
+    ] = None,
     methods: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,7 +71,7 @@ def evaluate(
         Path | None,
         typer.Option(
             help="What networks say of images and pools is kept here, so that an interrupted run goes on. "
-            " [default: REPORT/cache]"
+            "[default: REPORT/cache]"
         ),
     ] = None,
 ) -> None:

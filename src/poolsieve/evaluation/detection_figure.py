@@ -102,8 +102,10 @@ def plot_points(points: Sequence[DetectionPoint], *, close_up: float = CLOSE_UP)
     handles, labels = grid[0, 0].get_legend_handles_labels()
     if not handles:
         handles, labels = grid[0, 1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=min(len(labels), 8), frameon=False)
-    figure.subplots_adjust(left=0.07, right=0.985, top=0.93, bottom=0.24)
+    columns = min(max(len(labels), 1), 8)
+    figure.legend(handles, labels, loc="lower center", ncols=columns, frameon=False)
+    bottom = 0.13 + 0.05 * -(-len(labels) // columns)
+    figure.subplots_adjust(left=0.07, right=0.985, top=0.93, bottom=bottom)
     return figure
 
 

@@ -19,7 +19,7 @@ from poolsieve.evaluation.experiments import read_two_objects, time_scheme
 from poolsieve.evaluation.feature_cache import LabelledImages, cache_folder, hold_cache, record_images
 from poolsieve.evaluation.ground import Ground, ReadPools, calibrate_on, read_drawn_pools
 from poolsieve.evaluation.image_metrics import ImageTally
-from poolsieve.evaluation.mixtures import Mixture, draw_mixture
+from poolsieve.evaluation.mixtures import Mixture, bad_draws, draw_mixture
 from poolsieve.evaluation.pool_memory import PoolMemory
 from poolsieve.evaluation.provenance import describe_data, describe_run
 from poolsieve.evaluation.recorded_networks import ImageRecords, RecordedNetworks
@@ -30,6 +30,7 @@ from poolsieve.evaluation.results import (
     FrontierPoint,
     ImageErrors,
     TimingRow,
+    TwoObjects,
     savings,
     sensitivity_at,
 )
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
     from poolsieve.engines.base import Engine
 
+LEAST_TUNING = 20_000
+LEAST_TUNING_BAD = 100
 LEAST_AUC = 0.6
 """Below this the individual network does not know the task."""
 CONFUSION_POOLS = 2000
@@ -62,7 +65,8 @@ class EvaluationPlan:
     Attributes:
         prevalences: Shares of bad images.
         images: Draws at each prevalence.
-        tuning_images: Draws of validation images at each prevalence, to tune on.
+        tuning_images: Draws of validation images at each prevalence, to tune on; None for `LEAST_TUNING`, and
+            at least as many as hold `LEAST_TUNING_BAD` bad ones.
         methods: Names of the methods; None for all.
         split: Split to measure on.
         tuning_split: Split to tune on.
@@ -73,7 +77,7 @@ class EvaluationPlan:
 
     prevalences: tuple[float, ...] = PAPER_PREVALENCES
     images: int = 100_000
-    tuning_images: int = 20_000
+    tuning_images: int | None = None
     methods: tuple[str, ...] | None = None
     split: str = "test"
     tuning_split: str = "val"
@@ -92,13 +96,18 @@ class EvaluationPlan:
             )
         if not self.prevalences:
             raise ValueError("name at least one prevalence")
-        labels = np.array([0, 1])
         for prevalence in self.prevalences:
-            for images in (self.images, self.tuning_images):
-                draw_mixture(labels, prevalence, images, np.random.default_rng(0))
+            for images in (self.images, self.tuning_draws(prevalence)):
+                bad_draws(prevalence, images)
         if self.timing_images < 0:
             raise ValueError(f"timing_images is {self.timing_images}; give a number from 0 on")
         return choose_competitors(self.methods)
+
+    def tuning_draws(self, prevalence: float) -> int:
+        """Draws of validation images at a prevalence."""
+        if self.tuning_images is not None:
+            return self.tuning_images
+        return max(LEAST_TUNING, round(LEAST_TUNING_BAD / max(prevalence, 1e-6)))
 
 
 @dataclass(frozen=True)
@@ -180,10 +189,10 @@ def evaluate(
     begin = time.monotonic()
     reporter = reporter or Reporter(quiet=True)
     competitors = plan.check()
-    if bundle.config.kind != "classification":
-        raise ValueError(
-            f"{bundle.name} is a bundle of kind {bundle.config.kind!r}; evaluate takes classification"
-        )
+    usual = bundle.config.kind == "classification"
+    if not usual:
+        # Densities of feature vectors hold at one resolution only.
+        competitors = [competitor for competitor in competitors if not competitor.half]
     splits = [_images_of(dataset, name) for name in (plan.tuning_split, plan.split)]
     with ExitStack() as held:
 
@@ -201,18 +210,7 @@ def evaluate(
             )
         rows, frontier, timings, tallies = _compare(competitors, sizes, plan, reporter)
         confusions = [_confusion(part, half, plan) for half, part in sizes.items()]
-        bad, ordinary = (
-            [splits[1].files[int(k)] for k in np.flatnonzero(splits[1].labels == label)] for label in (1, 0)
-        )
-        two = read_two_objects(
-            full.engine,
-            full.evidence,
-            bad,
-            ordinary,
-            max(bundle.config.pool_sizes),
-            TWO_OBJECT_POOLS,
-            np.random.default_rng([plan.seed, 2]),
-        )
+        two = _two_objects(full, plan) if usual else None
         engine_name = full.engine.name
     shown = _shown_method(rows)
     missed, false_flags = _errors(tallies[shown], splits[1])
@@ -307,7 +305,7 @@ def _compare(
                     np.random.default_rng([plan.seed, split, round(prevalence * 1e9)]),
                 )
                 for split, (site, number) in enumerate(
-                    ((full.tuning, plan.tuning_images), (full.measuring, plan.images))
+                    ((full.tuning, plan.tuning_draws(prevalence)), (full.measuring, plan.images))
                 )
             ]
             floor = 1.0
@@ -393,8 +391,8 @@ def _timing(
         if row.method == competitor.name == "individual":  # its time does not depend on the prevalence
             return [replace(row, prevalence=mixture.prevalence)]
     files = [part.measuring.images.files[k] for k in mixture.images[:number]]
-    seconds = time_scheme(part.bundle, part.engine, scheme, files, plan.seed)
-    return [TimingRow(mixture.prevalence, competitor.name, competitor.title, number, seconds)]
+    seconds, threads = time_scheme(part.bundle, part.engine, scheme, files, plan.seed)
+    return [TimingRow(mixture.prevalence, competitor.name, competitor.title, number, seconds, threads)]
 
 
 def _confusion(part: _Resolution, half: bool, plan: EvaluationPlan) -> list[ConfusionTable]:
@@ -404,9 +402,25 @@ def _confusion(part: _Resolution, half: bool, plan: EvaluationPlan) -> list[Conf
     )
     tables = []
     for size, read in pools.items():
-        table = confusion_counts(read.counts, read.logits.argmax(axis=1), size)
+        table = confusion_counts(read.counts, read.read, size)
         tables.append(ConfusionTable(size, half, tuple(tuple(row) for row in table.tolist())))
     return tables
+
+
+def _two_objects(part: _Resolution, plan: EvaluationPlan) -> TwoObjects:
+    images = part.measuring.images
+    bad, ordinary = (
+        [images.files[int(k)] for k in np.flatnonzero(images.labels == label)] for label in (1, 0)
+    )
+    return read_two_objects(
+        part.engine,
+        part.evidence,
+        bad,
+        ordinary,
+        max(part.bundle.config.pool_sizes),
+        TWO_OBJECT_POOLS,
+        np.random.default_rng([plan.seed, 2]),
+    )
 
 
 def _shown_method(rows: Sequence[EvaluationRow]) -> str:

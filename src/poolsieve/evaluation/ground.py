@@ -56,11 +56,13 @@ class ReadPools:
         members: Numbers of their images.  # (pools, r)
         counts: True counts.  # (pools,)
         logits: Outputs of the counting network.  # (pools, r + 1)
+        read: Counts that were read.  # (pools,)
     """
 
     members: NDArray[np.int64]
     counts: NDArray[np.int64]
     logits: NDArray[np.float32]
+    read: NDArray[np.int64]
 
 
 def read_drawn_pools(
@@ -76,11 +78,13 @@ def read_drawn_pools(
     drawn = draw_pools(labels, split_by_shares(pools, pool_shares(pool_size)), rng)
     numbers = np.arange(len(labels))
     gate = numbers if gated else None
-    logits = [
-        networks.pooled(numbers, gate, drawn.members[start : start + _BLOCK], pool_size).logits  # type: ignore[arg-type]
+    outputs = [
+        networks.pooled(numbers, gate, drawn.members[start : start + _BLOCK], pool_size)  # type: ignore[arg-type]
         for start in range(0, len(drawn), _BLOCK)
     ]
-    return ReadPools(drawn.members, drawn.counts, np.concatenate(logits))
+    read = [output.logits.argmax(axis=1) if output.counts is None else output.counts for output in outputs]
+    logits = np.concatenate([output.logits for output in outputs])
+    return ReadPools(drawn.members, drawn.counts, logits, np.concatenate(read))
 
 
 def calibrate_on(

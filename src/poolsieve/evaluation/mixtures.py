@@ -46,17 +46,7 @@ def draw_mixture(labels: ArrayLike, prevalence: float, images: int, rng: np.rand
     Raises:
         ValueError: There is nothing to draw from, or less than one bad or clear image would be drawn.
     """
-    truth = np.asarray(labels)
-    if not 0 < prevalence < 1:
-        raise ValueError(f"prevalence is {prevalence:g}, but it must lie between 0 and 1")
-    if images < 2:
-        raise ValueError(f"a mixture of {images} images is too small")
-    number = round(prevalence * images)
-    if not 0 < number < images:
-        raise ValueError(
-            f"{images} images at prevalence {prevalence:g} hold {number} bad ones; draw at least "
-            f"{int(np.ceil(1 / min(prevalence, 1 - prevalence)))} images"
-        )
+    truth, number = np.asarray(labels), bad_draws(prevalence, images)
     drawn = []
     for label, name, wanted in ((1, "bad", number), (0, "ordinary", images - number)):
         distinct = np.flatnonzero(truth == label)
@@ -67,3 +57,18 @@ def draw_mixture(labels: ArrayLike, prevalence: float, images: int, rng: np.rand
     order = rng.permutation(images)
     places = np.concatenate(drawn)[order]
     return Mixture(places, truth[places] == 1, prevalence)
+
+
+def bad_draws(prevalence: float, images: int) -> int:
+    """How many of a mixture's images are bad; raises ValueError if there can be no such mixture."""
+    if not 0 < prevalence < 1:
+        raise ValueError(f"prevalence is {prevalence:g}, but it must lie between 0 and 1")
+    if images < 2:
+        raise ValueError(f"a mixture of {images} images is too small")
+    number = round(prevalence * images)
+    if not 0 < number < images:
+        raise ValueError(
+            f"{images} images at prevalence {prevalence:g} hold {number} bad ones; draw at least "
+            f"{int(np.ceil(1 / min(prevalence, 1 - prevalence)))} images"
+        )
+    return number

@@ -45,22 +45,19 @@ FIGURE_GROUPS = {
 
 
 def plot_savings(savings: Sequence[Saving]) -> Figure:
-    """One bar for testing every image, and one for the best method at each prevalence."""
-    figure = new_figure(figsize=(8, 0.62 * (len(savings) + 1) + 1.1), layout="constrained")
+    """One bar for the best method at each prevalence, against testing every image."""
+    figure = new_figure(figsize=(6, 0.5 * len(savings) + 1.5), layout="constrained")
     axes = figure.add_subplot()
-    labels, costs, texts = ["test every image"], [1.0], ["100%"]
-    for saving in savings:
-        labels.append(percent(saving.prevalence))
-        best = saving.best
-        costs.append(best.cost if best else 1.0)
-        texts.append(f"{best.cost:.0%}  {best.title}" if best else "100%  no method detects as well")
-    places = np.arange(len(labels))
-    colours = ["#7F7F7F", *(COLOURS[0] if saving.best else "#7F7F7F" for saving in savings)]
-    axes.barh(places, costs, color=colours, height=0.68)
-    for place, cost, text in zip(places, costs, texts, strict=True):
-        inside = cost > 0.45
+    places = np.arange(len(savings))
+    costs = [saving.best.cost if saving.best else 1.0 for saving in savings]
+    axes.barh(
+        places, costs, color=[COLOURS[0] if saving.best else "#7F7F7F" for saving in savings], height=0.7
+    )
+    for place, cost, saving in zip(places, costs, savings, strict=True):
+        text = f"{cost:.0%}  {saving.best.title}" if saving.best else "no method detects as well for less"
+        inside = cost > 0.5
         axes.text(
-            cost - 0.012 if inside else cost + 0.012,
+            cost - 0.015 if inside else cost + 0.015,
             float(place),
             text,
             ha="right" if inside else "left",
@@ -68,11 +65,13 @@ def plot_savings(savings: Sequence[Saving]) -> Figure:
             color="white" if inside else INK,
             fontsize=12,
         )
-    axes.set_yticks(places, labels, fontsize=12)
-    axes.invert_yaxis()
-    axes.set_xlim(0, 1.0)
+    axes.axvline(1.0, color=INK, linestyle="--", linewidth=1)
+    axes.text(0.985, -0.62, "testing every image", ha="right", va="center", color=INK, fontsize=11)
+    axes.set_yticks(places, [percent(saving.prevalence) for saving in savings], fontsize=12)
+    axes.set_ylim(len(savings) - 0.5, -0.95)
+    axes.set_xlim(0, 1.02)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"], fontsize=11)
-    axes.set_xlabel("computation, as a share of testing every image", fontsize=12)
+    axes.set_xlabel("computation (testing every image = 100%)", fontsize=12)
     axes.set_ylabel("share of bad images", fontsize=12)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -183,7 +182,8 @@ def plot_two_objects(found: TwoObjects) -> Figure:
     axes.set_xticks(places)
     axes.set_xlabel("bad images read in a pool that holds one")
     axes.set_ylabel("pools")
-    axes.legend(frameon=False)
+    axes.margins(y=0.1)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False)
     return figure
 
 
@@ -199,4 +199,6 @@ def _style(number: int) -> dict[str, Any]:
         "linestyle": "-" if number < len(COLOURS) else "--",
         "linewidth": 1.3,
         "markersize": 5,
+        # Where colours and markers come round again, hollow marks tell the methods apart.
+        "markerfacecolor": "white" if number >= len(COLOURS) else COLOURS[number],
     }

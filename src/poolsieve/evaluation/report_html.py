@@ -28,21 +28,23 @@ p.headline { margin: .6rem 0; max-width: none; }
 figure { margin: .6rem 0 1.2rem; overflow-x: auto; }
 figure svg { display: block; width: 100%; height: auto; }
 figure.wide svg { min-width: 660px; }
-figure.small { max-width: 560px; }
+figure.small { max-width: 520px; }
+.pair { display: flex; flex-wrap: wrap; gap: 0 2rem; }
+.pair figure { flex: 1 1 300px; }
 figcaption { color: var(--soft); font-size: .9rem; max-width: 46rem; position: sticky; left: 0; }
 .scroll { overflow-x: auto; margin: .4rem 0 1rem; }
 table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .28rem .6rem; text-align: right; white-space: nowrap; }
+th, td { padding: .28rem .5rem; text-align: right; white-space: nowrap; }
 tr { border-bottom: 1px solid var(--line); }
 th { font-weight: 600; position: sticky; top: 0; background: #fff; vertical-align: bottom; }
-th:first-child, td:first-child, .left { text-align: left; }
-td.wrap { white-space: normal; min-width: 14rem; text-align: left; overflow-wrap: anywhere; }
+th:first-child, th:last-child.wrap, td:first-child { text-align: left; }
+td.wrap { white-space: normal; min-width: 11rem; text-align: left; overflow-wrap: anywhere; }
 tr.good td:first-child { font-weight: 650; color: var(--accent); }
 details { margin: .5rem 0; }
 summary { cursor: pointer; font-weight: 600; padding: .3rem 0; }
 .thumbs { display: grid; grid-template-columns: repeat(auto-fill, minmax(110px, 1fr)); gap: .7rem; }
 .thumbs figure { margin: 0; overflow: hidden; }
-.thumbs img { width: 100%; border-radius: 4px; display: block; background: #eee; }
+.thumbs img { width: 100%; height: auto; border-radius: 4px; display: block; background: #eee; }
 .thumbs figcaption { font-size: .78rem; overflow-wrap: anywhere; line-height: 1.3; padding-top: .2rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; font-size: .9rem; }
 dt { font-weight: 600; } dd { margin: 0; overflow-wrap: anywhere; }
@@ -97,7 +99,9 @@ def table_block(
         good: First cells of the rows to stress.
         wrap: Column whose text may be broken into lines.
     """
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    head = "".join(
+        f"<th{' class=wrap' if k == wrap else ''}>{escape(name)}</th>" for k, name in enumerate(names)
+    )
     rows = []
     for line in lines:
         cells = "".join(

@@ -177,10 +177,11 @@ def _confusions(evaluation: Evaluation) -> list[str]:
         "<p>Pools of known content. Rows: bad images in the pool; columns: bad images read. Numbers are "
         "pools, shades the share of the row.</p>",
     ]
+    parts.append('<div class="pair">')
     for table in evaluation.confusions:
         size = ", images of half size" if table.half else ""
         parts.append(figure_block(plot_confusion_of(table), f"Pools of {table.pool_size}{size}.", small=True))
-    return parts
+    return [*parts, "</div>"]
 
 
 def _other_experiments(evaluation: Evaluation) -> list[str]:
@@ -204,11 +205,13 @@ def _other_experiments(evaluation: Evaluation) -> list[str]:
         lines = []
         for prevalence in sorted({row.prevalence for row in evaluation.timings}):
             rows = [by_place.get((prevalence, name)) for name in methods]
-            lines.append([f"{prevalence:g}", *(f"{row.seconds:.1f}" if row else "–" for row in rows)])
+            cells = [f"{row.seconds:.1f} ({row.processor_seconds:.1f})" if row else "–" for row in rows]
+            lines.append([f"{prevalence:g}", *cells])
         parts += [
             '<h2 id="wall-clock">Wall-clock time</h2>',
             f"<p>Seconds for {images:,} images of the mixture, from files to verdicts, on this machine "
-            "(see below) with whatever else it was doing. Individual testing was timed once.</p>",
+            "(see below) with whatever else it was doing; in brackets the processor seconds of all threads, "
+            "which other work disturbs less. Individual testing was timed once.</p>",
             table_block(["p", *methods], lines),
         ]
     return parts

@@ -122,6 +122,7 @@ class TimingRow:
         title: Its name in figures.
         images: Images that were timed.
         seconds: Time for all of them.
+        processor_seconds: What all threads computed in that time.
     """
 
     prevalence: float
@@ -129,6 +130,7 @@ class TimingRow:
     title: str
     images: int
     seconds: float
+    processor_seconds: float
 
     @property
     def images_per_second(self) -> float:
@@ -142,6 +144,7 @@ class TimingRow:
             "method": self.method,
             "images": self.images,
             "seconds": self.seconds,
+            "processor_seconds": self.processor_seconds,
             "images_per_second": self.images_per_second,
         }
 

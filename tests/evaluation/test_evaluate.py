@@ -1,0 +1,208 @@
+"""A whole evaluation of a small real bundle."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from small_bundle import small_bundle, write_data
+
+from poolsieve.engines.base import Engine
+from poolsieve.evaluation import evaluate as evaluation_module
+from poolsieve.evaluation.evaluate import EvaluationPlan, evaluate
+from poolsieve.evaluation.image_metrics import ImageDetection
+from poolsieve.evaluation.metrics import Proportion
+from poolsieve.evaluation.mixtures import Mixture
+from poolsieve.evaluation.report_markdown import section, write_figures
+from poolsieve.evaluation.report_page import headline, page, tables
+from poolsieve.evaluation.results import EvaluationRow, savings, sensitivity_at
+from poolsieve.images.datasets import load_dataset
+
+PLAN = EvaluationPlan(
+    prevalences=(0.05, 0.2),
+    images=200,
+    tuning_images=100,
+    methods=("dorfman", "comp", "bp", "adaptive", "downsample", "downsample-bp"),
+    timing_images=20,
+    any_task=True,
+)
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    return small_bundle(tmp_path_factory.mktemp("bundle") / "small")
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return load_dataset(write_data(tmp_path_factory.mktemp("images")))
+
+
+@pytest.fixture(autouse=True)
+def few_pools(monkeypatch):
+    monkeypatch.setattr(evaluation_module, "CONFUSION_POOLS", 60)
+    monkeypatch.setattr(evaluation_module, "TWO_OBJECT_POOLS", 10)
+
+
+@pytest.fixture(scope="module")
+def found(bundle, dataset, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluation_module, "CONFUSION_POOLS", 60)
+        patch.setattr(evaluation_module, "TWO_OBJECT_POOLS", 10)
+        return evaluate(bundle, dataset, PLAN, threads=1, cache_dir=tmp_path_factory.mktemp("cache"))
+
+
+def numbers(evaluation):
+    """Everything but times."""
+    rows = [replace(row, decoding=0.0) for row in evaluation.rows]
+    return rows, evaluation.frontier, evaluation.confusions, evaluation.two_objects, evaluation.missed
+
+
+def test_every_method_is_measured_at_every_prevalence(found, bundle):
+    assert [(row.prevalence, row.method) for row in found.rows] == [
+        (prevalence, method) for prevalence in PLAN.prevalences for method in ("individual", *PLAN.methods)
+    ]
+    cost = bundle.config.cost
+    by_method = {row.method: row for row in found.rows if row.prevalence == 0.05}
+    assert by_method["individual"].cost == 1
+    gate, f = cost.gate_share, cost.front_share
+    assert by_method["comp"].cost == pytest.approx(gate + f + 0.5 * (1 - f))
+    # Half size is paid by its own network and compared with testing at full size.
+    assert by_method["downsample"].cost < 0.3
+    assert by_method["downsample-bp"].cost < by_method["bp"].cost / 2
+    for row in found.rows:
+        assert row.images == 200
+        assert row.distinct_bad == 8
+        assert row.distinct_clear == 16
+    assert all(sum(map(sum, table.pools)) == 60 for table in found.confusions)
+    assert {table.half for table in found.confusions} == {False, True}
+    assert sum(found.two_objects.double) == sum(found.two_objects.single) == 10
+    assert {row.method for row in found.timings} == {"individual", "dorfman", "adaptive"}
+
+
+def test_an_interrupted_evaluation_goes_on_and_ends_with_the_same_numbers(
+    found, bundle, dataset, tmp_path, monkeypatch
+):
+    pooled, calls, allowed = Engine.pooled, [], 7
+
+    def counted(self, *arguments):
+        calls.append(1)
+        if len(calls) == allowed:
+            raise KeyboardInterrupt
+        return pooled(self, *arguments)
+
+    monkeypatch.setattr(Engine, "pooled", counted)
+    plan = replace(PLAN, timing_images=0)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(bundle, dataset, plan, threads=1, cache_dir=tmp_path)
+    again = evaluate(bundle, dataset, plan, threads=1, cache_dir=tmp_path)
+    assert numbers(again) == numbers(found)
+    computed = len(calls)
+    evaluate(bundle, dataset, plan, threads=1, cache_dir=tmp_path)
+    # Only the pools with two objects in one image are read anew.
+    assert len(calls) - computed == 2 * 2
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_shows_everything(found):
+    text = page(found)
+    assert not re.findall(r"(?:src|href)=[\"'](?!data:|#)", text)
+    assert "@import" not in text
+    assert "<script" not in text
+    for words in (
+        "Individual",
+        "BP soft, half size",
+        "prevalence p (share of bad images)",
+        "bad images in the pool",
+        "Two bad objects in one image",
+        "Wall-clock time",
+        "How this was run",
+        found.provenance["bundle"],
+    ):
+        assert words in text
+    assert text.count("data:image/jpeg") == len(found.missed) + len(found.false_flags)
+    assert "data:image/jpeg" not in page(found, thumbnails=False)
+    assert len(tables(found)["results"]) == len(found.rows)
+
+
+def test_a_section_of_markdown_names_figures_that_are_there(found, tmp_path):
+    figures = write_figures(found, tmp_path / "figures")
+    text = section(found, figures, tmp_path)
+    for file in figures.values():
+        assert file.is_file()
+        assert f"(figures/{file.name})" in text
+    for row in found.rows:
+        assert f"| {row.title} | {row.detection.sensitivity} |" in text
+
+
+def test_names_of_strange_files_do_not_become_markup(found):
+    odd = replace(found, task="<b>bold</b>", provenance={"data": "<script>alert(1)</script>"})
+    text = page(odd, thumbnails=False)
+    assert "<b>bold" not in text
+    assert "<script" not in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"split": "holdout"}, "there is no split 'holdout'; the splits are train, val, test"),
+        ({"split": "val"}, "same split 'val' flatters"),
+        ({"prevalences": ()}, "at least one prevalence"),
+        ({"prevalences": (0.0001,)}, "draw at least 10000 images"),
+        ({"prevalences": (1.2,)}, "must lie between 0 and 1"),
+        ({"methods": ("best",)}, "no method is named 'best'"),
+        ({"timing_images": -1}, "timing_images is -1"),
+    ],
+)
+def test_plans_that_cannot_be_followed_are_refused_before_the_work(
+    bundle, dataset, tmp_path, changes, message
+):
+    with pytest.raises(ValueError, match=message):
+        evaluate(bundle, dataset, replace(PLAN, **changes), cache_dir=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_bundle_for_another_task_is_refused(bundle, tmp_path):
+    """With labels swapped one of two data sets must look like another task."""
+    plan = replace(PLAN, any_task=False, methods=("comp",), timing_images=0)
+    refused = 0
+    for swapped in (False, True):
+        data = load_dataset(write_data(tmp_path / str(swapped), swapped=swapped))
+        try:
+            evaluate(bundle, data, plan, threads=1, cache_dir=tmp_path / "cache")
+        except ValueError as error:
+            refused += 1
+            assert "(task light) hardly tells the flagged images" in str(error)
+            assert "--any-task" in str(error)
+    assert refused == 1
+
+
+def row(method, sensitivity, specificity, cost):
+    shares = [Proportion(value, value, value, 100) for value in (sensitivity, specificity, 0.5)]
+    return EvaluationRow(
+        0.01, method, method.title(), False, "", "", 100, 5, 9, ImageDetection(*shares), cost, 0, 0, 0
+    )
+
+
+def test_the_saving_is_that_of_the_cheapest_method_that_detects_as_well(found):
+    rows = [
+        row("individual", 0.97, 0.98, 1.0),
+        row("blind", 0.5, 0.999, 0.2),
+        row("loud", 0.99, 0.9, 0.3),
+        row("good", 0.961, 0.99, 0.4),
+        row("dear", 0.98, 0.99, 0.6),
+    ]
+    (saving,) = savings(rows)
+    assert saving.best.method == "good"
+    assert "60% less computation" in headline(replace(found, rows=tuple(rows)))
+    nothing = replace(found, rows=tuple(rows[:3]))
+    assert savings(nothing.rows)[0].best is None
+    assert "no method" in headline(nothing)
+    page(nothing)
+
+
+def test_sensitivity_at_a_specificity_is_read_off_the_curve():
+    ranks = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2])
+    bad = np.array([True, False, True, False, True, False, False, True])
+    mixture = Mixture(np.arange(8), bad, 0.5)
+    for specificity, expected in ((1.0, 0.25), (0.75, 0.5), (0.5, 0.75), (0.25, 0.75), (0.0, 1.0)):
+        assert sensitivity_at(mixture, ranks, specificity).value == expected
