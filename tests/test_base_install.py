@@ -48,6 +48,7 @@ def test_what_needs_no_extra_works(arguments):
     [
         (["moderate", ".", "--bundle", "b", "--out", "v.csv"], "poolsieve[moderate]"),
         (["train", "data.csv", "--out", "run"], "poolsieve[train]"),
+        (["evaluate", "b", "data.csv", "--report", "r"], "poolsieve[moderate]"),
         (["design", "-n", "24", "-r", "4", "-c", "3", "--figure", "d.png"], "poolsieve[plot]"),
         (["simulate", "--out", "rows.parquet"], "poolsieve[parquet]"),
     ],

@@ -83,6 +83,7 @@ def evaluate(
     """
     from rich.console import Console
 
+    import poolsieve.images  # noqa: F401 - first, as it says which extra is missing
     from poolsieve.bundles import load_bundle
     from poolsieve.evaluation.evaluate import EvaluationPlan
     from poolsieve.evaluation.evaluate import evaluate as run

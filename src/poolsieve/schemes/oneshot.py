@@ -26,8 +26,8 @@ class OneShot(BalancedScheme):
     The defaults are the paper's: 50 pools of 8 for 100 images, every image in 4, and MIP.
 
     Attributes:
-        threshold: With the decoder bp, the posterior above which an image is flagged, unless the decoder's text
-            gives one.
+        threshold: With the decoder bp, the posterior above which an image is flagged, unless the text of the
+            decoder gives one.
         decoder: A decoder in its text form: `mip`, `classo:penalty=0.3,threshold=0.2`, `bp`, or `bp-hard` to
             read counts alone; see `poolsieve.decoders.parse_decoder`.
     """
