@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from poolsieve.evaluation.metrics import Proportion
 
@@ -29,6 +29,7 @@ figure { margin: .6rem 0 1.2rem; overflow-x: auto; }
 figure svg { display: block; width: 100%; height: auto; }
 figure.wide svg { min-width: 660px; }
 figure.small { max-width: 520px; }
+figure.lead { max-width: 780px; }
 .pair { display: flex; flex-wrap: wrap; gap: 0 2rem; }
 .pair figure { flex: 1 1 300px; }
 figcaption { color: var(--soft); font-size: .9rem; max-width: 46rem; position: sticky; left: 0; }
@@ -67,11 +68,10 @@ def page_of(title: str, body: str) -> str:
     )
 
 
-def figure_block(figure: Figure, caption: str = "", *, wide: bool = False, small: bool = False) -> str:
+def figure_block(figure: Figure, caption: str = "", kind: Literal["lead", "wide", "small"] = "lead") -> str:
     """A figure with its caption; a wide one scrolls sideways on a narrow screen."""
-    kind = ' class="wide"' if wide else ' class="small"' if small else ""
     text = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    return f"<figure{kind}>{svg(figure)}{text}</figure>"
+    return f'<figure class="{kind}">{svg(figure)}{text}</figure>'
 
 
 def svg(figure: Figure) -> str:

@@ -149,7 +149,7 @@ def _detection(evaluation: Evaluation) -> list[str]:
     for title, methods in FIGURE_GROUPS.items():
         rows = rows_of(evaluation, methods)
         if len({row.method for row in rows} - {"individual", "mip"}):
-            parts += [f"<h3>{title}</h3>", figure_block(plot_detection_of(rows), wide=True)]
+            parts += [f"<h3>{title}</h3>", figure_block(plot_detection_of(rows), kind="wide")]
     return parts
 
 
@@ -158,7 +158,7 @@ def _cost(evaluation: Evaluation) -> list[str]:
         '<h2 id="cost">What it costs</h2>',
         "<p>Multiply-adds of all networks that were run, as a share of running the whole individual network "
         "on every image at full size.</p>",
-        figure_block(plot_cost(evaluation.rows), wide=True),
+        figure_block(plot_cost(evaluation.rows), kind="wide"),
     ]
     if evaluation.frontier:
         parts += [
@@ -166,7 +166,7 @@ def _cost(evaluation: Evaluation) -> list[str]:
             "<p>Every method with its flags made as specific as those of individual testing: up is better, "
             "left is cheaper. Large marks are the settings chosen on validation images; the lines join all "
             "settings that were tried.</p>",
-            figure_block(plot_frontier(evaluation.frontier), wide=True),
+            figure_block(plot_frontier(evaluation.frontier), kind="wide"),
         ]
     return parts
 
@@ -180,7 +180,9 @@ def _confusions(evaluation: Evaluation) -> list[str]:
     parts.append('<div class="pair">')
     for table in evaluation.confusions:
         size = ", images of half size" if table.half else ""
-        parts.append(figure_block(plot_confusion_of(table), f"Pools of {table.pool_size}{size}.", small=True))
+        parts.append(
+            figure_block(plot_confusion_of(table), f"Pools of {table.pool_size}{size}.", kind="small")
+        )
     return [*parts, "</div>"]
 
 
@@ -196,7 +198,7 @@ def _other_experiments(evaluation: Evaluation) -> list[str]:
             f"{sum(two.double[2:])} as more, {two.double[0]} as none. With a usual bad image: "
             f"{two.single[1]}, {sum(two.single[2:])} and {two.single[0]}. The individual network flags "
             f"{two.found.value:.1%} of the images with two objects.</p>",
-            figure_block(plot_two_objects(two), small=True),
+            figure_block(plot_two_objects(two), kind="small"),
         ]
     if evaluation.timings:
         methods = list(dict.fromkeys(row.title for row in evaluation.timings))
