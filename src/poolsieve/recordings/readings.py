@@ -15,7 +15,7 @@ from safetensors.numpy import save as save_tensors
 from poolsieve.recordings.layout import PoolLayout
 
 FORMAT = "1"
-_POOL_PARTS = ("images", "likelihoods", "counts", "band")
+_POOL_PARTS = ("images", "likelihoods", "counts", "cut")
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,10 @@ class Recordings:
             tensors["heads"] = self.heads
         for number, pool in enumerate(self.pools):
             for part in _POOL_PARTS:
-                value = getattr(pool, part)
+                value = pool.band[1] if part == "cut" else getattr(pool, part)
                 tensors[f"pools.{number}.{part}"] = np.atleast_1d(np.asarray(value, dtype=_type_of(part)))
+            if np.isfinite(pool.band[0]):
+                tensors[f"pools.{number}.floor"] = np.array([pool.band[0]], dtype=_type_of("floor"))
         return save_tensors(
             {name: np.ascontiguousarray(value) for name, value in tensors.items()}, {"format": FORMAT}
         )
@@ -117,7 +119,13 @@ class Recordings:
 
 
 def _type_of(part: str) -> str:
-    return {"images": "int32", "likelihoods": "float16", "counts": "uint8", "band": "float32"}[part]
+    return {
+        "images": "int32",
+        "likelihoods": "float16",
+        "counts": "uint8",
+        "cut": "float32",
+        "floor": "float32",
+    }[part]
 
 
 def _pool_from(tensors: Mapping[str, np.ndarray], number: int) -> PoolRecording:
@@ -127,10 +135,11 @@ def _pool_from(tensors: Mapping[str, np.ndarray], number: int) -> PoolRecording:
         if name not in tensors or tensors[name].dtype != _type_of(part):
             raise ValueError(f"not a file of recordings: {name} is missing or of another type")
         values.append(tensors[name])
-    images, likelihoods, counts, band = values
-    if band.shape != (2,):
-        raise ValueError(f"not a file of recordings: a band has two ends, not {band.shape}")
-    return PoolRecording(images, likelihoods, counts, (float(band[0]), float(band[1])))
+    images, likelihoods, counts, cut = values
+    floor = tensors.get(f"pools.{number}.floor", np.array([-np.inf]))
+    if cut.shape != (1,) or floor.shape != (1,):
+        raise ValueError(f"not a file of recordings: pools.{number} has no band of the head")
+    return PoolRecording(images, likelihoods, counts, (float(floor[0]), float(cut[0])))
 
 
 def _check_pools(pool: PoolRecording, images: int) -> None:
