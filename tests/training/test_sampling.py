@@ -13,6 +13,7 @@ from poolsieve.training.sampling import (
     require_enough,
     split_by_shares,
     weighted_accuracy,
+    weighted_likelihood,
 )
 
 LABELS = np.array([1] * 30 + [0] * 70)
@@ -110,3 +111,23 @@ def test_weighted_accuracy_is_the_papers_formula():
 
 def test_weighted_accuracy_leaves_out_counts_without_pools():
     assert weighted_accuracy([0, 2], [0, 1], 2, 0.1) == pytest.approx(0.81 / 0.82)
+
+
+def test_likelihood_is_weighted_as_accuracy_is():
+    logits = np.log([[0.8, 0.1, 0.1], [0.5, 0.25, 0.25], [0.2, 0.6, 0.2], [0.3, 0.3, 0.4]])
+    weights = np.array([0.81, 0.18, 0.01])  # Binom(2, .1)
+    means = np.array([(np.log(0.8) + np.log(0.5)) / 2, np.log(0.6), np.log(0.4)])
+    assert weighted_likelihood([0, 0, 1, 2], logits, 0.1) == pytest.approx(weights @ means)
+    without = weighted_likelihood([0, 0, 1, 1], logits, 0.1)  # no pool of two: the others' weights grow
+    means = np.array([means[0], (np.log(0.6) + np.log(0.3)) / 2])
+    assert without == pytest.approx(weights[:2] @ means / weights[:2].sum())
+
+
+def test_likelihood_prefers_a_network_that_tells_more():
+    counts = np.array([0, 1] * 50)
+    timid = np.tile([5.0, 0.0, -5.0], (100, 1))  # calls all pools clean
+    bold = np.where(counts[:, None] == 0, [0.4, 0.6, -5.0], [-2.0, 2.0, -5.0])  # errs narrowly on clean ones
+    accuracies = [weighted_accuracy(counts, table.argmax(axis=1), 2, 0.1) for table in (timid, bold)]
+    likelihoods = [weighted_likelihood(counts, table, 0.1) for table in (timid, bold)]
+    assert accuracies[0] > accuracies[1]
+    assert likelihoods[0] < likelihoods[1]

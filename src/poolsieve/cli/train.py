@@ -101,6 +101,14 @@ def train(
     prevalence: Annotated[
         float | None, typer.Option(help="Prevalence by which the best epoch is selected. [default: 0.1]")
     ] = None,
+    select_by: Annotated[
+        Literal["accuracy", "likelihood"] | None,
+        typer.Option(
+            help="What selects the best epoch on validation pools: the paper's weighted accuracy, or the "
+            "weighted log-likelihood of the true counts, which suits tasks that are hard to count. "
+            "[default: accuracy]"
+        ),
+    ] = None,
     learning_rate: Annotated[
         float | None, typer.Option(help="Learning rate (its peak, if one-cycle).")
     ] = None,
@@ -181,6 +189,7 @@ def train(
         "shares": tuple(share) if share else None,
         "count_smoothing": count_smoothing,
         "prevalence": prevalence,
+        "select_by": select_by,
         "views": views,
         "squaring": "stretch" if stretch else None,
         "rotate_test": rotate_test,

@@ -145,7 +145,7 @@ class FrontLearner:
         for size in self._plan.pool_sizes:
             network = cast(PooledNetwork, parts[f"counting_{size}"])
             logits = read_pools(network, validation, self._pools[size])
-            every.append(pool_figures(logits, self._pools[size], size, self._plan.prevalence))
+            every.append(pool_figures(logits, self._pools[size], size, self._plan))
         figures = {name: float(np.mean([entry[name] for entry in every])) for name in every[0]}
         readings = read_images(
             cast(IndividualNetwork, parts["individual"]), cast(Gate, parts["gate"]), validation

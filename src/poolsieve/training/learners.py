@@ -25,6 +25,7 @@ from poolsieve.training.sampling import (
     epoch_generator,
     split_by_shares,
     weighted_accuracy,
+    weighted_likelihood,
 )
 
 
@@ -169,7 +170,7 @@ class CountingLearner:
     def judge(self, module: nn.Module) -> dict[str, float]:
         """Accuracy on the fixed validation pools; the one weighted with Binom(r, p, k) selects."""
         logits = read_pools(cast(PooledNetwork, module), self._validation, self._pools)
-        return pool_figures(logits, self._pools, self._size, self._plan.prevalence)
+        return pool_figures(logits, self._pools, self._size, self._plan)
 
 
 def count_targets(pool_size: int, smoothing: float) -> NDArray[np.float64]:
@@ -204,12 +205,16 @@ def pool_batches(pools: PoolBatch, size: int, epoch: int) -> list[Batch]:
 
 
 def pool_figures(
-    logits: NDArray[np.float32], pools: PoolBatch, pool_size: int, prevalence: float
+    logits: NDArray[np.float32], pools: PoolBatch, pool_size: int, plan: TrainingPlan
 ) -> dict[str, float]:
-    """Weighted, exact and within-one accuracy, and the AUC of pools with 0 against 1 bad image."""
+    """The selecting score, exact and within-one accuracy, and the AUC of pools with 0 against 1 bad image."""
     predicted = logits.argmax(axis=1)
+    if plan.select_by == "accuracy":
+        score = weighted_accuracy(pools.counts, predicted, pool_size, plan.prevalence)
+    else:
+        score = weighted_likelihood(pools.counts, logits, plan.prevalence)
     figures = {
-        "score": weighted_accuracy(pools.counts, predicted, pool_size, prevalence),
+        "score": score,
         "exact": float(np.mean(predicted == pools.counts)),
         "within_one": float(np.mean(np.abs(predicted - pools.counts) <= 1)),
     }

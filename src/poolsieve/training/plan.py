@@ -17,6 +17,7 @@ MAX_POOL_SIZE = 256
 Merge = Literal["gated", "max"]
 Front = Literal["frozen", "tuned", "whole"]
 LearnsFrom = Literal["images", "pools"]
+Selection = Literal["accuracy", "likelihood"]
 Optimizer = Literal["adamw", "sgd"]
 Schedule = Literal["one-cycle", "constant"]
 Reading = Literal["combined", "density"]
@@ -144,7 +145,10 @@ class TrainingPlan:
             wrong by one costs less than one that is wrong by many.
         validation_pools: Fixed pools by which the best epoch is selected.
         test_pools: Pools of the test split that are reported.
-        prevalence: Prevalence p in the selection by Σ Binom(r, p, k) Acc_k.
+        prevalence: Prevalence p in the selection of the best epoch.
+        select_by: "accuracy" selects by the paper's Σ Binom(r, p, k) Acc_k, "likelihood" by the mean
+            log-likelihood of the true counts, weighted alike. Where counting is hard, accuracy favours an
+            early network that calls most pools clean; the likelihood sees that a later one tells more.
         optimization: How weights are moved.
         outliers: How off-topic images are told by the density of features; None for plain classification.
         compile: Let torch compile the networks' steps; needs a C++ compiler, takes about a minute for each
@@ -177,6 +181,7 @@ class TrainingPlan:
     validation_pools: int = 1000
     test_pools: int = 4000
     prevalence: float = 0.1
+    select_by: Selection = "accuracy"
     optimization: Optimization = field(default_factory=Optimization)
     outliers: OutlierSettings | None = None
     compile: bool = False
@@ -206,6 +211,12 @@ class TrainingPlan:
             "front_learns_from",
             self.front_learns_from,
             "'images' or 'pools'",
+        )
+        _require(
+            self.select_by in ("accuracy", "likelihood"),
+            "select_by",
+            self.select_by,
+            "'accuracy' or 'likelihood'",
         )
         if self.front != "frozen" and self.front_learns_from == "images" and not self.epochs:
             raise ValueError(

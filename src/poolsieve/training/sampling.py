@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_softmax
 from scipy.stats import binom
 
 PAPER_SHARES = (0.40, 0.24, 0.12, 0.06, 0.06, 0.03, 0.03, 0.03, 0.03)
@@ -162,9 +163,27 @@ def weighted_accuracy(counts: ArrayLike, predicted: ArrayLike, pool_size: int, p
     See "Training" of the paper. Counts with no pool are left out and the weights of the others scaled up.
     """
     true, read = np.asarray(counts), np.asarray(predicted)
-    kinds = [k for k in range(pool_size + 1) if np.any(true == k)]
+    return _weighted_mean(true, (read == true).astype(np.float64), pool_size, prevalence)
+
+
+def weighted_likelihood(counts: ArrayLike, logits: ArrayLike, prevalence: float) -> float:
+    """Mean log-likelihood of the true counts, weighted by how often each occurs as in `weighted_accuracy`.
+
+    Args:
+        counts: True counts.  # (pools,)
+        logits: Outputs of a counting network.  # (pools, r + 1)
+        prevalence: Prevalence p.
+    """
+    true, table = np.asarray(counts), log_softmax(np.asarray(logits, dtype=np.float64), axis=1)
+    return _weighted_mean(true, table[np.arange(len(true)), true], table.shape[1] - 1, prevalence)
+
+
+def _weighted_mean(
+    counts: NDArray[np.int64], values: NDArray[np.float64], pool_size: int, prevalence: float
+) -> float:
+    kinds = [k for k in range(pool_size + 1) if np.any(counts == k)]
     if not kinds:
         raise ValueError("there are no pools to measure")
-    accuracy = np.array([np.mean(read[true == k] == k) for k in kinds])
+    means = np.array([values[counts == k].mean() for k in kinds])
     weights = binom.pmf(kinds, pool_size, prevalence)
-    return float(weights @ accuracy / weights.sum())
+    return float(weights @ means / weights.sum())
