@@ -60,15 +60,14 @@ def main() -> None:
 
     lines = [f"Bundle {bundle.name} ({bundle.hash[:12]}); {given.images:,} draws of the test split, "
              f"{given.pooled_images:,} where there are pools."]  # fmt: skip
-    choices = {}
     for within in (0.01, 0.03):
         lines += ["", f"## Within {within} of individual testing, no worse a specificity", "", _HEAD, _RULE]
         for prevalence in PREVALENCES:
             found = search(recordings, prevalence, Target(within=within), sizes, price)
-            choices[within, prevalence] = found
             for name, scheme, promise in _compared(found, sizes, prevalence, rivals=within == 0.01):
                 reporter.line(f"{prevalence} {name}")
                 lines.append(f"| {prevalence} | {name} | {promise} | {measured(scheme, prevalence)} |")
+                write_atomically(given.out, ("\n".join(lines) + "\n").encode())  # it takes long
     lines += ["", "## Projection: the same readings with the cost of ResNeXt-101 (front .22)", ""]
     lines += ["| p | within .01 | within .03 |", "|---|---|---|"]
     whole = price.whole
