@@ -42,7 +42,7 @@ demo: install
 	@echo '  $(DEMO_OUT)/images/         crops of photographs from Python packages, and drawn firearms'
 
 test: install-dev lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 lint: install-dev
 	$(BIN)/ruff check .

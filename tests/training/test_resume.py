@@ -28,7 +28,7 @@ def slowly(self, file, digest):
     time.sleep(float(seconds))
     return render(self, file, digest)
 features.ViewPlan.render = slowly
-learns = {"front": "tuned", "tune_from": "first", "front_epochs": 2} if front == "tuned" else {}
+learns = {"front": "tuned", "tune_from": "first", "front_epochs": 8} if front == "tuned" else {}
 plan = TrainingPlan(
     pool_sizes=(4,), views=2, individual_epochs=2, epochs=2, pools_per_epoch=320, batch_images=8,
     batch_pools=16, validation_pools=40, test_pools=40, **learns,
