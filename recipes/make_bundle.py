@@ -52,8 +52,8 @@ _TUNED = make_plan(
     count_smoothing=0.15,
 )
 
-# The firearms bundle in the package was made before this recipe, with a frozen front, 3 epochs of the individual
-# network and 8 of 4,000 pools; docs/results.md has its figures.
+# The firearms bundle in the package was made before this recipe: frozen front, 3 epochs of the individual
+# network, 8 of 4,000 pools; docs/results.md has its figures.
 RECIPES = {
     "firearms": Recipe(
         "firearms.csv",
