@@ -74,7 +74,7 @@ class Trial:
             for group in np.unique(kinds):
                 here = mine & (kinds[self.groups] == group)
                 share = self.shares[kinds == group].sum()
-                weights[here] = pooled * share / here.sum()
+                weights[here] = pooled * share / max(here.sum(), 1)  # no try where no image was pooled
         return weights
 
     def _merged_groups(self, mine: NDArray[np.bool_]) -> NDArray[np.intp]:
