@@ -134,5 +134,8 @@ def test_a_plan_survives_its_file_and_is_followed(noisy, tmp_path):
     file.write_text(json.dumps(values))
     with pytest.raises(ValueError, match="not a plan"):
         load_plan(file, bundle=bundle.hash)
+    file.write_text("no plan at all")
+    with pytest.raises(ValueError, match=r"is no plan .*make one with: poolsieve plan"):
+        load_plan(file, bundle=bundle.hash)
     with pytest.raises(ValueError, match=r"\.json"):
         save_plan(plan, tmp_path / "plan.txt", bundle=bundle.hash)

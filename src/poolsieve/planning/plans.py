@@ -158,7 +158,9 @@ def load_plan(path: str | os.PathLike[str], *, bundle: str) -> Plan:
             raise ValueError(f"not a plan of format {FORMAT}")
         plan = Plan.from_json(values["plan"] if isinstance(values.get("plan"), dict) else {})
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(
+            f"{path} is no plan ({error}); make one with: poolsieve plan BUNDLE --prevalence P --out FILE"
+        ) from error
     if values.get("bundle") != bundle:
         raise ValueError(f"{path} was made for another bundle (or before it was recorded anew); plan again")
     return plan
