@@ -50,6 +50,7 @@ _TUNED = make_plan(
     gate_width=80,
     head_weight=1.0,
     count_smoothing=0.15,
+    compile=True,
 )
 
 # The firearms bundle in the package was made before this recipe: frozen front, 3 epochs of the individual
