@@ -8,11 +8,11 @@ import pytest
 from small_bundle import small_bundle, write_data
 
 from poolsieve.engines.base import Engine
-from poolsieve.evaluation import evaluate as evaluation_module
-from poolsieve.evaluation.evaluate import EvaluationPlan, evaluate
+from poolsieve.evaluation.evaluate import evaluate
 from poolsieve.evaluation.image_metrics import ImageDetection
 from poolsieve.evaluation.metrics import Proportion
 from poolsieve.evaluation.mixtures import Mixture
+from poolsieve.evaluation.plan import EvaluationPlan
 from poolsieve.evaluation.report_markdown import section, write_figures
 from poolsieve.evaluation.report_page import headline, page, tables
 from poolsieve.evaluation.results import EvaluationRow, savings, sensitivity_at
@@ -24,6 +24,8 @@ PLAN = EvaluationPlan(
     tuning_images=100,
     methods=("dorfman", "comp", "bp", "adaptive", "downsample", "downsample-bp"),
     timing_images=20,
+    known_pools=60,
+    two_object_pools=10,
     any_task=True,
 )
 
@@ -38,18 +40,9 @@ def dataset(tmp_path_factory):
     return load_dataset(write_data(tmp_path_factory.mktemp("images")))
 
 
-@pytest.fixture(autouse=True)
-def few_pools(monkeypatch):
-    monkeypatch.setattr(evaluation_module, "CONFUSION_POOLS", 60)
-    monkeypatch.setattr(evaluation_module, "TWO_OBJECT_POOLS", 10)
-
-
 @pytest.fixture(scope="module")
 def found(bundle, dataset, tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation_module, "CONFUSION_POOLS", 60)
-        patch.setattr(evaluation_module, "TWO_OBJECT_POOLS", 10)
-        return evaluate(bundle, dataset, PLAN, threads=1, cache_dir=tmp_path_factory.mktemp("cache"))
+    return evaluate(bundle, dataset, PLAN, threads=1, cache_dir=tmp_path_factory.mktemp("cache"))
 
 
 def numbers(evaluation):

@@ -15,7 +15,7 @@ from poolsieve.progress import duration
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
-    from poolsieve.evaluation.evaluate import EvaluationPlan
+    from poolsieve.evaluation.plan import EvaluationPlan
 
 
 def describe_data(

@@ -1,0 +1,162 @@
+"""All methods at all prevalences, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from poolsieve.evaluation.competitors import Competitor, Setup
+from poolsieve.evaluation.experiments import time_scheme
+from poolsieve.evaluation.ground import Ground
+from poolsieve.evaluation.image_metrics import ImageTally
+from poolsieve.evaluation.mixtures import Mixture, draw_mixture
+from poolsieve.evaluation.plan import EvaluationPlan
+from poolsieve.evaluation.results import EvaluationRow, FrontierPoint, TimingRow, sensitivity_at
+from poolsieve.evaluation.sites import Resolution
+from poolsieve.evaluation.trials import Trial
+from poolsieve.progress import Reporter
+from poolsieve.schemes import Scheme
+
+TIMED = ("individual", "dorfman", "mip", "cascade", "adaptive", "auto")
+"""Methods whose wall-clock time is taken."""
+_FRONTIER_NEAR = 0.01
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What all methods found.
+
+    Attributes:
+        rows: Every method at every prevalence.
+        frontier: Cost against sensitivity, at some prevalences.
+        timings: Wall-clock times.
+        tallies: How often each image was drawn and flagged, by method, for each prevalence.
+    """
+
+    rows: list[EvaluationRow]
+    frontier: list[FrontierPoint]
+    timings: list[TimingRow]
+    tallies: dict[str, list[ImageTally]]
+
+
+def compare(
+    competitors: Sequence[Competitor],
+    sizes: Mapping[bool, Resolution],
+    plan: EvaluationPlan,
+    reporter: Reporter,
+) -> Comparison:
+    """Tune every method on one split and measure it on the other.
+
+    Args:
+        competitors: The methods, individual testing first.
+        sizes: Networks at full resolution (False) and, for methods that need it, at half (True).
+        plan: What to do.
+        reporter: Told how far it is.
+    """
+    rows: list[EvaluationRow] = []
+    frontier: list[FrontierPoint] = []
+    timings: list[TimingRow] = []
+    tallies: dict[str, list[ImageTally]] = {competitor.name: [] for competitor in competitors}
+    full = sizes[False]
+    whole = full.bundle.config.cost.whole
+    shown = _frontier_prevalences(plan.prevalences)
+    with reporter.task("methods", len(plan.prevalences) * len(competitors)) as task:
+        for prevalence in plan.prevalences:
+            mixtures = [
+                draw_mixture(
+                    site.images.labels,
+                    prevalence,
+                    number,
+                    np.random.default_rng([plan.seed, split, round(prevalence * 1e9)]),
+                )
+                for split, (site, number) in enumerate(
+                    ((full.tuning, plan.tuning_draws(prevalence)), (full.measuring, plan.images))
+                )
+            ]
+            floor = 1.0
+            for competitor in competitors:
+                part = sizes[competitor.half]
+                setup = competitor.prepare(part.ground(part.tuning, mixtures[0], plan.seed))
+                ground = part.ground(part.measuring, mixtures[1], plan.seed)
+                trial = ground.run(setup.scheme)
+                tally = trial.tally(mixtures[1])
+                rows.append(_row(competitor, setup, trial, tally, mixtures[1], whole))
+                tallies[competitor.name].append(tally)
+                if competitor.name == "individual":
+                    floor = rows[-1].detection.specificity.value
+                if prevalence in shown:
+                    frontier += _frontier(competitor, setup, trial, ground, floor, whole)
+                if competitor.name in TIMED and plan.timing_images:
+                    timings += _timing(competitor, setup.scheme, part, mixtures[1], plan, timings)
+                task.advance(note=f"p = {prevalence:g}, {competitor.title}")
+    return Comparison(rows, frontier, timings, tallies)
+
+
+def _row(
+    competitor: Competitor, setup: Setup, trial: Trial, tally: ImageTally, mixture: Mixture, whole: int
+) -> EvaluationRow:
+    meter, images = trial.meter, len(mixture)
+    return EvaluationRow(
+        prevalence=mixture.prevalence,
+        method=competitor.name,
+        title=competitor.title,
+        half=competitor.half,
+        scheme=str(setup.scheme),
+        tuned=setup.tuned,
+        images=images,
+        distinct_bad=int((tally.draws[tally.bad] > 0).sum()),
+        distinct_clear=int((tally.draws[~tally.bad] > 0).sum()),
+        detection=tally.detection(),
+        cost=meter.multiply_adds / (images * whole),
+        pools=meter.pools / images,
+        retests=meter.retests / images,
+        decoding=1000 * meter.seconds.get("decoding", 0.0) / images,
+    )
+
+
+def _frontier(
+    competitor: Competitor, setup: Setup, trial: Trial, ground: Ground, floor: float, whole: int
+) -> list[FrontierPoint]:
+    trials: dict[Scheme, Trial] = {setup.scheme: trial}
+    for scheme in competitor.variants(ground):
+        if scheme not in trials:
+            trials[scheme] = ground.run(scheme)
+    mixture = ground.mixture
+    return [
+        FrontierPoint(
+            prevalence=mixture.prevalence,
+            method=competitor.name,
+            title=competitor.title,
+            scheme=str(scheme),
+            cost=tried.meter.multiply_adds / (len(mixture) * whole),
+            specificity=floor,
+            sensitivity=sensitivity_at(mixture, tried.ranks(), floor),
+            chosen=scheme == setup.scheme,
+        )
+        for scheme, tried in trials.items()
+    ]
+
+
+def _frontier_prevalences(prevalences: Sequence[float]) -> set[float]:
+    """The smallest, the largest, and the one nearest to 1%."""
+    near = min(prevalences, key=lambda p: abs(np.log(p / _FRONTIER_NEAR)))
+    return {min(prevalences), near, max(prevalences)}
+
+
+def _timing(
+    competitor: Competitor,
+    scheme: Scheme,
+    part: Resolution,
+    mixture: Mixture,
+    plan: EvaluationPlan,
+    earlier: Sequence[TimingRow],
+) -> list[TimingRow]:
+    number = min(plan.timing_images, len(mixture))
+    for row in earlier:
+        if row.method == competitor.name == "individual":  # its time does not depend on the prevalence
+            return [replace(row, prevalence=mixture.prevalence)]
+    files = [part.measuring.images.files[k] for k in mixture.images[:number]]
+    seconds, threads = time_scheme(part.bundle, part.engine, scheme, files, plan.seed)
+    return [TimingRow(mixture.prevalence, competitor.name, competitor.title, number, seconds, threads)]
