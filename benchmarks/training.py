@@ -148,7 +148,7 @@ def training_ways(
 
         def step(pools: NDArray[np.int64]) -> None:
             counts = inputs.labels[pools].sum(axis=1)
-            made = learner.loss(learner.load(Batch(pools, counts, epoch=0, number=0)))
+            made = learner.loss(learner.load([Batch(pools, counts, epoch=0, number=0)]))
             optimizer.zero_grad()
             made.loss.backward()
             optimizer.step()

@@ -143,3 +143,28 @@ def test_wrong_arguments_are_errors(lite0):
         PooledNetwork(lite0, 2, merge="gated", gate=Gate(24))
     with pytest.raises(ValueError, match="at least one place"):
         PooledNetwork(lite0, 0)
+
+
+def test_a_network_for_smaller_pools_has_the_weights_of_the_larger(lite0):
+    features = torch.rand(4, *lite0.feature_shape)
+    larger = PooledNetwork(lite0, 8, merge="gated").eval()
+    smaller = larger.for_pools_of(3)
+    assert larger.for_pools_of(8) is larger
+    assert (smaller.pool_size, smaller.merge) == (3, "gated")
+    assert smaller.back is larger.back and smaller.gate is larger.gate
+    table = [[0, 1, 2], [3, -1, -1]]
+    with torch.no_grad():
+        found, whole = smaller(features, table), larger(features, table)
+    assert found.logits.shape == (2, 4)
+    assert torch.equal(found.logits, whole.logits[:, :4])
+    assert torch.equal(found.features, whole.features)
+    with pytest.raises(ValueError, match="up to 3 images, not 4"):
+        smaller(features, [[0, 1, 2, 3]])
+
+
+@pytest.mark.parametrize("size", [0, 9])
+def test_only_smaller_pools_can_be_read_with_the_same_weights(lite0, size):
+    with pytest.raises(ValueError, match=f"up to 8 images, not {size}"):
+        PooledNetwork(lite0, 8).for_pools_of(size)
+    with pytest.raises(ValueError, match="binary network"):
+        PooledNetwork(lite0, 8, counting=False).for_pools_of(4)

@@ -19,6 +19,7 @@ from poolsieve.training.sampling import draw_pools
 QUICK = Optimization(learning_rate=5e-3, pretrained_rate=1.0, averaging=0.8, dropout=0.0, label_smoothing=0.0)
 PLAN = TrainingPlan(
     pool_sizes=(4, 2),
+    counting="separate",
     views=2,
     individual_epochs=4,
     epochs=5,

@@ -51,6 +51,13 @@ def train(
     pool_size: Annotated[
         list[int] | None, typer.Option(help="Images in a pool; may be given several times. [default: 8]")
     ] = None,
+    counting: Annotated[
+        Literal["shared", "separate"] | None,
+        typer.Option(
+            help="With several pool sizes. shared: one network counts in pools of every size; separate: one "
+            "network for each size. [default: shared; separate with --recipe paper]"
+        ),
+    ] = None,
     merge: Annotated[
         Literal["gated", "max"] | None,
         typer.Option(help="gated: a learnt gate before the maximum; max: the paper's plain maximum."),
@@ -175,6 +182,7 @@ def train(
         "cut": cut,
         "weights": None if weights is None else str(weights),
         "pool_sizes": tuple(pool_size) if pool_size else None,
+        "counting": counting,
         "merge": merge,
         "front": "tuned" if tune_from else front,
         "tune_from": tune_from,

@@ -7,7 +7,7 @@ from poolsieve.networks.backbone import Preprocessing, SplitBackbone
 from poolsieve.networks.cost import Cost, multiply_adds, stage_multiply_adds
 from poolsieve.networks.gate import Gate
 from poolsieve.networks.merging import merge_pools
-from poolsieve.networks.pooled import IndividualNetwork, PooledNetwork, PoolOutputs
+from poolsieve.networks.pooled import IndividualNetwork, PooledNetwork, PoolOutputs, SmallerPools
 from poolsieve.networks.registry import list_backbones, load_backbone
 from poolsieve.networks.splitting import split_module
 
@@ -18,6 +18,7 @@ __all__ = [
     "PoolOutputs",
     "PooledNetwork",
     "Preprocessing",
+    "SmallerPools",
     "SplitBackbone",
     "list_backbones",
     "load_backbone",

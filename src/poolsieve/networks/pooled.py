@@ -91,7 +91,16 @@ class PooledNetwork(nn.Module):
         self.counting = counting
         self.merge: Merge = merge
         self.gate = Gate(channels) if merge == "gated" and gate is None else gate
+        self.back: nn.Module
+        self.final: nn.Module
         self.back, self.final = _own_back(backbone, outputs=pool_size + 1 if counting else 2)
+
+    def for_pools_of(self, pool_size: int) -> PooledNetwork:
+        """This network as one for smaller pools, with the same weights, not copied.
+
+        A pool of r images holds at most r bad ones, so its logits are the first r + 1 of this network's.
+        """
+        return self if pool_size == self.pool_size else SmallerPools(self, pool_size)
 
     def forward(self, features: Tensor, pools: Tensor | ArrayLike) -> PoolOutputs:
         """Read all pools (eq:qmpnn_output and eq:bmpnn_output take the arg max of these logits).
@@ -111,6 +120,38 @@ class PooledNetwork(nn.Module):
             features = features * opening
         vectors = self.back(merge_pools(features, table))
         return PoolOutputs(self.final(vectors), vectors, image_logits)
+
+
+class SmallerPools(PooledNetwork):
+    """A counting network as one for smaller pools: all weights are the larger one's.
+
+    Args:
+        larger: The network to use.
+        pool_size: Places in a pool, fewer than in those of `larger`.
+    """
+
+    def __init__(self, larger: PooledNetwork, pool_size: int) -> None:
+        nn.Module.__init__(self)
+        if not larger.counting:
+            raise ValueError("a binary network has the same two outputs for pools of every size")
+        if not 1 <= pool_size < larger.pool_size:
+            raise ValueError(f"the network reads pools of up to {larger.pool_size} images, not {pool_size}")
+        self.pool_size = int(pool_size)
+        self.counting = True
+        self.merge = larger.merge
+        self.gate = larger.gate
+        self.back = larger.back
+        self.final = _FirstOutputs(larger.final, pool_size + 1)
+
+
+class _FirstOutputs(nn.Module):
+    def __init__(self, final: nn.Module, outputs: int) -> None:
+        super().__init__()
+        self.final, self.outputs = final, outputs
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        logits: Tensor = self.final(vectors)
+        return logits[:, : self.outputs]
 
 
 def _own_back(backbone: SplitBackbone, outputs: int) -> tuple[nn.Sequential, nn.Linear]:

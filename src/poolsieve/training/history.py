@@ -18,6 +18,10 @@ History = Mapping[str, list[dict[str, float]]]
 """Records of each epoch by phase."""
 
 
+SHOWN = ("accuracy", "score", "exact", "within_one", "auc_0_1", "head_auc")
+"""Beginnings of the names of the validation figures in the picture."""
+
+
 def write_history(folder: Path, history: History, *, curves: bool = True) -> None:
     """Write `history.csv` (one line per epoch) and, unless told not to, `curves.png`."""
     columns = ["phase"]
@@ -43,8 +47,8 @@ def draw_curves(history: History) -> Figure:
         epochs = [record["epoch"] for record in records]
         left.plot(epochs, [record["loss"] for record in records], marker=".", label="training loss")
         left.set_title(f"{phase}: loss")
-        for name in ("accuracy", "score", "exact", "within_one", "auc_0_1", "head_auc"):
-            if all(name in record for record in records):
+        for name in records[0] if records else ():
+            if name.startswith(SHOWN) and all(name in record for record in records):
                 label = "training accuracy" if name == "accuracy" else name.replace("_", " ")
                 style = "--" if name == "accuracy" else "-"
                 right.plot(epochs, [record[name] for record in records], style, marker=".", label=label)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -37,6 +38,23 @@ class Batch:
     counts: NDArray[np.int64]
     epoch: int
     number: int
+
+
+@dataclass(frozen=True)
+class LoadedPools:
+    """Pools of one size, as a step takes them.
+
+    Attributes:
+        size: Images r in a pool.
+        features: Front features, place by place.  # (r * m, C, H, W)
+        counts: Bad images of each pool.  # (m,)
+        labels: Labels of the images, in the order of the features.  # (r * m,)
+    """
+
+    size: int
+    features: Tensor
+    counts: Tensor
+    labels: Tensor
 
 
 class IndividualLearner:
@@ -107,7 +125,11 @@ class IndividualLearner:
 
 
 class CountingLearner:
-    """Trains a counting network on random pools; its gate learns too unless it is frozen."""
+    """Trains a counting network on random pools; its gate learns too unless it is frozen.
+
+    A network that serves several pool sizes sees equally many pools of each in every step: batch
+    normalisation then learns the mixture that it will be used with, not one size at a time.
+    """
 
     def __init__(
         self,
@@ -116,61 +138,97 @@ class CountingLearner:
         validation: CachedInputs,
         plan: TrainingPlan,
         *,
+        sizes: Sequence[int] | None = None,
         learn_gate: bool = True,
     ) -> None:
-        self.name = f"counting-{network.pool_size}"
+        self._sizes = sorted(sizes or [network.pool_size])
+        self.name = "-".join(["counting", *map(str, self._sizes)])
         self.module: nn.Module = network
         self.epochs = plan.epochs
         self._train, self._validation, self._plan = train, validation, plan
-        self._size = network.pool_size
-        self._shares = plan.shares_of(self._size)
         self._learn_gate = learn_gate and network.gate is not None
         if network.gate is not None:
             network.gate.requires_grad_(learn_gate)
-        self._pools = validation_pools(validation.labels, self._size, plan)
-        self._back = maybe_compiled(network.back, plan.batch_pools, plan)
-        self._targets = torch.from_numpy(count_targets(self._size, plan.count_smoothing)).float()
+        self._pools = {size: validation_pools(validation.labels, size, plan) for size in self._sizes}
+        self._batch = max(2, plan.batch_pools // len(self._sizes))  # pools of one size in a step
+        self._back = maybe_compiled(network.back, self._batch * len(self._sizes), plan)
+        self._targets = {
+            size: torch.from_numpy(count_targets(size, plan.count_smoothing)).float() for size in self._sizes
+        }
 
     def new_layers(self) -> list[nn.Module]:
         """The final layer, and a gate that learns."""
         network = cast(PooledNetwork, self.module)
         return [network.final] if network.gate is None else [network.final, network.gate]
 
-    def steps(self, epoch: int) -> list[Batch]:
-        """Batches of pools, drawn anew."""
-        rng = epoch_generator(self._plan.seed, self.name, epoch)
-        pools = draw_pools(self._train.labels, split_by_shares(self._plan.pools_per_epoch, self._shares), rng)
-        return pool_batches(pools, self._plan.batch_pools, epoch)
+    def steps(self, epoch: int) -> list[tuple[Batch, ...]]:
+        """Batches of pools, drawn anew, one of each size in a step."""
+        number = max(2, -(-self._plan.pools_per_epoch // len(self._sizes)))
+        by_size = []
+        for size in self._sizes:
+            rng = epoch_generator(self._plan.seed, self._purpose("pools", size), epoch)
+            pools = draw_pools(self._train.labels, split_by_shares(number, self._plan.shares_of(size)), rng)
+            by_size.append(pool_batches(pools, self._batch, epoch))
+        return list(zip(*by_size, strict=True))
 
-    def load(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Features place by place, counts, and labels in the features' order."""
-        rng = epoch_generator(self._plan.seed, f"{self.name} views {batch.number}", batch.epoch)
+    def load(self, batches: Sequence[Batch]) -> list[LoadedPools]:
+        """The pools of a step, size by size."""
+        return [self._load(batch) for batch in batches]
+
+    def _load(self, batch: Batch) -> LoadedPools:
+        size = batch.positions.shape[1]
+        rng = epoch_generator(self._plan.seed, f"{self._purpose('views', size)} {batch.number}", batch.epoch)
         positions = batch.positions.T.ravel()
         labels = torch.from_numpy(self._train.labels[positions]).float()
-        return self._train.draw(positions, rng), torch.from_numpy(batch.counts), labels
+        return LoadedPools(size, self._train.draw(positions, rng), torch.from_numpy(batch.counts), labels)
 
-    def loss(self, loaded: tuple[Tensor, Tensor, Tensor]) -> Step:
-        """Cross-entropy of the count, and of the image logits of a gate that learns."""
-        features, counts, labels = loaded
+    def _purpose(self, what: str, size: int) -> str:
+        """What random draws are for; networks for one size keep the names that they always had."""
+        if len(self._sizes) > 1:
+            return f"{self.name} {what} {size}"
+        return self.name if what == "pools" else f"{self.name} {what}"
+
+    def loss(self, loaded: Sequence[LoadedPools]) -> Step:
+        """Cross-entropy of the count, and of the image logits of a gate that learns; means over sizes."""
         network = cast(PooledNetwork, self.module)
         if network.gate is not None and not self._learn_gate:
             network.gate.eval()
         optimization = self._plan.optimization
-        merged, image_logits = merge_disjoint(network, features, self._size)
-        vectors = functional.dropout(self._back(merged), optimization.dropout)
-        logits = network.final(vectors)
-        loss = functional.cross_entropy(
-            logits, self._targets[counts], label_smoothing=optimization.label_smoothing
+        merged, image_logits = zip(
+            *(merge_disjoint(network, pools.features, pools.size) for pools in loaded), strict=True
         )
-        if self._learn_gate and image_logits is not None:
-            head = functional.binary_cross_entropy_with_logits(image_logits, labels)
-            loss = loss + self._plan.head_weight * head
-        return Step(loss, int((logits.argmax(1) == counts).sum()), len(counts))
+        vectors = functional.dropout(self._back(torch.cat(merged)), optimization.dropout)
+        every = network.final(vectors).split([len(pools.counts) for pools in loaded])
+        losses, heads, correct = [], [], 0
+        for pools, outputs, opinions in zip(loaded, every, image_logits, strict=True):
+            logits = outputs[:, : pools.size + 1]
+            targets = self._targets[pools.size][pools.counts]
+            losses.append(
+                functional.cross_entropy(logits, targets, label_smoothing=optimization.label_smoothing)
+            )
+            correct += int((logits.argmax(1) == pools.counts).sum())
+            if self._learn_gate and opinions is not None:
+                heads.append(functional.binary_cross_entropy_with_logits(opinions, pools.labels))
+        loss = torch.stack(losses).mean()
+        if heads:
+            loss = loss + self._plan.head_weight * torch.stack(heads).mean()
+        return Step(loss, correct, len(vectors))
 
     def judge(self, module: nn.Module) -> dict[str, float]:
-        """Accuracy on the fixed validation pools; the one weighted with Binom(r, p, k) selects."""
-        logits = read_pools(cast(PooledNetwork, module), self._validation, self._pools)
-        return pool_figures(logits, self._pools, self._size, self._plan)
+        """Accuracy on the fixed validation pools; the one weighted with Binom(r, p, k) selects.
+
+        Figures of several sizes: the score is their mean, the others are those of the largest pools, and of
+        smaller ones with their size at the end of the name.
+        """
+        network, every = cast(PooledNetwork, module), {}
+        for size, pools in self._pools.items():
+            logits = read_pools(network.for_pools_of(size), self._validation, pools)
+            every[size] = pool_figures(logits, pools, size, self._plan)
+        *smaller, largest = self._sizes
+        figures = {**every[largest], "score": float(np.mean([part["score"] for part in every.values()]))}
+        for size in smaller:
+            figures |= {f"{name}_{size}": value for name, value in every[size].items() if name != "score"}
+        return figures
 
 
 def count_targets(pool_size: int, smoothing: float) -> NDArray[np.float64]:

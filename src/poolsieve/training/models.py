@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,14 @@ from torch import nn
 
 from poolsieve._version import __version__
 from poolsieve.files import write_atomically
-from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, SplitBackbone, load_backbone
+from poolsieve.networks import (
+    Gate,
+    IndividualNetwork,
+    PooledNetwork,
+    SmallerPools,
+    SplitBackbone,
+    load_backbone,
+)
 from poolsieve.networks.pooled import Merge
 from poolsieve.networks.weights import read_safetensors
 
@@ -30,7 +38,7 @@ class TrainedModel:
     Attributes:
         backbone: The backbone; its front is the shared one.
         individual: The individual network.
-        counting: Counting networks by pool size.
+        counting: Counting networks by pool size; smaller sizes may share the weights of the largest.
         gate: The gate with its cheap head; with the plain maximum only its head is of use.
         merge: How pools are merged.
     """
@@ -41,13 +49,37 @@ class TrainedModel:
     gate: Gate
     merge: Merge
 
+    @property
+    def own_counting(self) -> dict[int, PooledNetwork]:
+        """The counting networks that have weights of their own, by pool size."""
+        return {size: net for size, net in self.counting.items() if not isinstance(net, SmallerPools)}
+
     def parts(self) -> dict[str, nn.Module]:
         """The separately trained parts by the prefix of their names in `model.safetensors`."""
         parts: dict[str, nn.Module] = {"front": self.backbone.front}
         parts |= {"individual.back": self.individual.back, "individual.final": self.individual.final}
-        for size, network in self.counting.items():
+        for size, network in self.own_counting.items():
             parts |= {f"counting.{size}.back": network.back, f"counting.{size}.final": network.final}
         return parts | {"gate": self.gate}
+
+
+def counting_networks(
+    backbone: SplitBackbone, pool_sizes: Sequence[int], merge: Merge, gate: Gate, *, shared: bool
+) -> dict[int, PooledNetwork]:
+    """New counting networks by pool size.
+
+    Args:
+        backbone: What their backs start from.
+        pool_sizes: Pool sizes r.
+        merge: How pools are merged.
+        gate: The gate, used if merging is gated.
+        shared: Make one network, for the largest size, that serves all.
+    """
+    opening = gate if merge == "gated" else None
+    if not shared:
+        return {size: PooledNetwork(backbone, size, merge=merge, gate=opening) for size in pool_sizes}
+    largest = PooledNetwork(backbone, max(pool_sizes), merge=merge, gate=opening)
+    return {size: largest.for_pools_of(size) for size in pool_sizes}
 
 
 def save_model(folder: Path, model: TrainedModel, settings: dict[str, Any]) -> None:
@@ -76,6 +108,7 @@ def save_model(folder: Path, model: TrainedModel, settings: dict[str, Any]) -> N
         "mean": list(backbone.preprocessing.mean),
         "scale": list(backbone.preprocessing.scale),
         "pool_sizes": sorted(model.counting),
+        "counting": "separate" if len(model.own_counting) == len(model.counting) else "shared",
         "merge": model.merge,
         "gate_width": model.gate.width,
         **settings,
@@ -106,13 +139,12 @@ def load_model(folder: Path, backbone: SplitBackbone | None = None) -> TrainedMo
         )
     gate = Gate(backbone.feature_shape[0], config["gate_width"])
     merge: Merge = config["merge"]
-    shared = gate if merge == "gated" else None
     model = TrainedModel(
         backbone=backbone,
         individual=IndividualNetwork(backbone),
-        counting={
-            size: PooledNetwork(backbone, size, merge=merge, gate=shared) for size in config["pool_sizes"]
-        },
+        counting=counting_networks(
+            backbone, config["pool_sizes"], merge, gate, shared=config.get("counting") == "shared"
+        ),
         gate=gate,
         merge=merge,
     )

@@ -15,6 +15,7 @@ MAX_POOL_SIZE = 256
 """Merging keeps in one byte which image of a pool was the largest."""
 
 Merge = Literal["gated", "max"]
+Counting = Literal["shared", "separate"]
 Front = Literal["frozen", "tuned", "whole"]
 LearnsFrom = Literal["images", "pools"]
 Selection = Literal["accuracy", "likelihood"]
@@ -121,6 +122,8 @@ class TrainingPlan:
         cut: Cut point between front and back; None takes the backbone's own.
         weights: File of pretrained weights; None takes those that come with the backbone.
         pool_sizes: Pool sizes r to train a counting network for.
+        counting: With several pool sizes: "shared" trains one network that counts in pools of every size,
+            "separate" one for each. With one size they are the same.
         merge: "gated" multiplies features by a learnt gate before the maximum, "max" is the paper's.
         front: "frozen" keeps the pretrained front, "tuned" trains its last blocks, "whole" all of it.
         tune_from: With "tuned": features up to this cut point stay as they are.
@@ -136,7 +139,7 @@ class TrainingPlan:
         individual_epochs: Epochs of the individual network on the frozen front; 0 keeps what the front's
             phase made.
         epochs: Epochs of each counting network on the frozen front; 0 likewise.
-        pools_per_epoch: Training pools of one epoch.
+        pools_per_epoch: Training pools of one epoch, equally many of each size that a network serves.
         batch_images: Images in a step of the individual network.
         batch_pools: Pools in a step of a counting network.
         shares: Shares of pools with 0..r bad images, for the largest pool size; None takes the paper's.
@@ -160,6 +163,7 @@ class TrainingPlan:
     cut: str | None = None
     weights: str | None = None
     pool_sizes: tuple[int, ...] = (8,)
+    counting: Counting = "shared"
     merge: Merge = "gated"
     front: Front = "frozen"
     tune_from: str | None = None
@@ -189,6 +193,7 @@ class TrainingPlan:
 
     def __post_init__(self) -> None:
         _require(self.merge in ("gated", "max"), "merge", self.merge, "'gated' or 'max'")
+        _require(self.counting in ("shared", "separate"), "counting", self.counting, "'shared' or 'separate'")
         _require(
             self.front in ("frozen", "tuned", "whole"), "front", self.front, "'frozen', 'tuned' or 'whole'"
         )
@@ -294,6 +299,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "default": {},
     "paper": {
         "merge": "max",
+        "counting": "separate",
         "front": "whole",
         "front_learns_from": "pools",
         "front_epochs": PAPER_EPOCHS,
@@ -308,8 +314,13 @@ RECIPES: dict[str, dict[str, Any]] = {
 
 
 def differing_settings(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Which settings of two plans (as JSON) differ, as lines `name: old -> new`."""
+    """Which settings of two plans (as JSON) differ, as lines `name: old -> new`.
+
+    A plan from before networks were shared between pool sizes had separate ones.
+    """
     lines = []
+    several = len(old.get("pool_sizes", ())) > 1
+    old = {"counting": "separate" if several else new.get("counting"), **old}
     for name in [entry.name for entry in fields(TrainingPlan)] + sorted(set(old) - set(new)):
         before, after = old.get(name), new.get(name)
         if before == after:

@@ -16,7 +16,7 @@ from poolsieve.bundles.config import OUTLIER_FILE
 from poolsieve.calibration import Calibration, draw_confusion, draw_roc
 from poolsieve.files import write_atomically
 from poolsieve.images.datasets import SPLITS, ImageDataset, load_dataset
-from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, SplitBackbone, load_backbone
+from poolsieve.networks import Gate, IndividualNetwork, SplitBackbone, load_backbone
 from poolsieve.progress import Reporter, Task
 from poolsieve.training.checkpoints import PhaseState
 from poolsieve.training.claims import RunFolder, describe_run
@@ -33,7 +33,7 @@ from poolsieve.training.history import write_history
 from poolsieve.training.image_front import ImageFrontLearner
 from poolsieve.training.inputs import CachedInputs, ImageInputs, Inputs
 from poolsieve.training.learners import CountingLearner, IndividualLearner
-from poolsieve.training.models import TrainedModel, save_model
+from poolsieve.training.models import TrainedModel, counting_networks, save_model
 from poolsieve.training.outliers import fit_outliers
 from poolsieve.training.phases import Learner, run_phase
 from poolsieve.training.plan import TrainingPlan
@@ -216,13 +216,12 @@ def view_plan(split: str, size: int, plan: TrainingPlan) -> ViewPlan:
 
 def _new_model(backbone: SplitBackbone, plan: TrainingPlan) -> TrainedModel:
     gate = Gate(backbone.feature_shape[0], plan.gate_width)
-    shared = gate if plan.merge == "gated" else None
     return TrainedModel(
         backbone=backbone,
         individual=IndividualNetwork(backbone),
-        counting={
-            size: PooledNetwork(backbone, size, merge=plan.merge, gate=shared) for size in plan.pool_sizes
-        },
+        counting=counting_networks(
+            backbone, plan.pool_sizes, plan.merge, gate, shared=plan.counting == "shared"
+        ),
         gate=gate,
         merge=plan.merge,
     )
@@ -262,8 +261,8 @@ def _train_backs(
     """Individual network first, then the counting networks, the largest pools first.
 
     A counting network that has not learnt with the front starts from the individual network's back, which
-    knows the bad images already. The gate is learnt with the largest pools; smaller ones use it as it is
-    then.
+    knows the bad images already. The gate is learnt with a network that serves all pool sizes, or else with
+    the largest pools; smaller ones use it as it is then.
     """
     if plan.individual_epochs:
         individual = IndividualLearner(
@@ -278,12 +277,16 @@ def _train_backs(
         phases.run(individual)
     if not plan.epochs:
         return
-    for size in sorted(plan.pool_sizes, reverse=True):
-        network = model.counting[size]
+    for size, network in sorted(model.own_counting.items(), reverse=True):
         if plan.front == "frozen" or plan.front_learns_from == "images":
             network.back.load_state_dict(model.individual.back.state_dict())
         learner = CountingLearner(
-            network, train_inputs, validation, plan, learn_gate=size == max(plan.pool_sizes)
+            network,
+            train_inputs,
+            validation,
+            plan,
+            sizes=plan.pool_sizes if plan.counting == "shared" else (size,),
+            learn_gate=size == max(plan.pool_sizes),
         )
         phases.run(learner)
 

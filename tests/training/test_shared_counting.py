@@ -1,0 +1,189 @@
+"""One counting network for several pool sizes."""
+
+import csv
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from drawn_shapes import small_backbone
+from safetensors.torch import load_file
+from torch.nn import functional
+
+from poolsieve.calibration import Calibration
+from poolsieve.images import load_dataset
+from poolsieve.networks import PooledNetwork
+from poolsieve.progress import Reporter
+from poolsieve.training import Optimization, TrainingPlan, make_plan, pool_shares
+from poolsieve.training.inputs import CachedInputs
+from poolsieve.training.learners import CountingLearner, pool_figures, validation_pools
+from poolsieve.training.models import load_model
+from poolsieve.training.plan import differing_settings
+from poolsieve.training.readings import read_pools
+from poolsieve.training.results import measure
+from poolsieve.training.run import cached_features, train
+from poolsieve.training.sampling import split_by_shares
+
+PLAN = TrainingPlan(
+    pool_sizes=(4, 2),
+    views=2,
+    individual_epochs=4,
+    epochs=5,
+    pools_per_epoch=400,
+    batch_images=16,
+    batch_pools=16,
+    validation_pools=100,
+    test_pools=200,
+    optimization=Optimization(
+        learning_rate=5e-3, pretrained_rate=1.0, averaging=0.8, dropout=0.0, label_smoothing=0.0
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def run(task, tmp_path_factory):
+    """A run with one network for pools of 2 and of 4: its folder and its results."""
+    root = tmp_path_factory.mktemp("shared")
+    torch.set_num_threads(1)
+    results = train(
+        task,
+        root / "run",
+        PLAN,
+        cache_dir=root / "cache",
+        reporter=Reporter(quiet=True),
+        backbone=small_backbone(),
+    )
+    return root, results
+
+
+def test_one_network_counts_in_pools_of_either_size(run):
+    root, results = run
+    for size in ("2", "4"):
+        assert results["counting"][size]["exact"] > 0.85
+        assert results["counting"][size]["auc_0_1"] > 0.97
+        assert len(results["counting"][size]["confusion"]) == int(size) + 1
+    assert set(Calibration.load(root / "run" / "calibration.json").counting) == {2, 4}
+
+
+def test_it_learns_in_one_phase_whose_history_tells_of_both_sizes(run):
+    root, _ = run
+    with (root / "run" / "history.csv").open() as stream:
+        rows = [row for row in csv.DictReader(stream) if row["phase"] != "individual"]
+    assert [row["phase"] for row in rows] == ["counting-2-4"] * PLAN.epochs
+    for name in ("exact", "within_one", "auc_0_1", "exact_2", "within_one_2", "auc_0_1_2"):
+        assert 0.5 < float(rows[-1][name]) <= 1
+    assert float(rows[-1]["loss"]) < 0.6 * float(rows[0]["loss"])
+
+
+def test_its_weights_are_stored_once_and_read_back(run, task):
+    root, results = run
+    stored = [name.split(".") for name in load_file(root / "run" / "model.safetensors")]
+    assert {parts[1] for parts in stored if parts[0] == "counting"} == {"4"}
+    assert json.loads((root / "run" / "config.json").read_text())["counting"] == "shared"
+    model = load_model(root / "run", small_backbone())
+    assert set(model.counting) == {2, 4}
+    assert model.counting[2].back is model.counting[4].back
+    dataset = load_dataset(task)
+    array = cached_features(
+        model.backbone, "second", dataset, "test", PLAN, root / "cache", Reporter(quiet=True)
+    )
+    inputs = CachedInputs(array, dataset.labels[dataset.of_split("test")])
+    assert {**measure(model, inputs, PLAN), "unreadable_images": 0} == results
+
+
+@pytest.fixture
+def learner():
+    rng = np.random.default_rng(0)
+    inputs = CachedInputs(rng.random((60, 2, 8, 8, 16)).astype(np.float16), np.array([0, 1] * 30))
+    torch.manual_seed(0)
+    network = PooledNetwork(small_backbone(), 4, merge="gated")
+    plan = replace(PLAN, pools_per_epoch=90, count_smoothing=0.2)
+    return CountingLearner(network, inputs, inputs, plan, sizes=plan.pool_sizes), inputs, plan
+
+
+def test_an_epoch_has_as_many_pools_of_either_size_with_its_shares(learner):
+    trained, inputs, plan = learner
+    steps = trained.steps(1)
+    for place, size in enumerate((2, 4)):
+        members = np.concatenate([step[place].positions for step in steps])
+        counts = np.concatenate([step[place].counts for step in steps])
+        assert members.shape == (45, size)
+        assert np.array_equal(inputs.labels[members].sum(axis=1), counts)
+        wanted = split_by_shares(45, pool_shares(size))
+        assert np.bincount(counts, minlength=size + 1).tolist() == wanted.tolist()
+    assert all(sum(len(batch.counts) for batch in step) == plan.batch_pools for step in steps[:-1])
+    again = CountingLearner(trained.module, inputs, inputs, plan, sizes=(4, 2))
+    first, second = trained.load(steps[2]), again.load(again.steps(1)[2])
+    assert all(torch.equal(one.features, other.features) for one, other in zip(first, second, strict=True))
+
+
+def test_the_loss_takes_only_the_counts_that_a_pool_can_have(learner):
+    trained, _, plan = learner
+    network = trained.module.eval()
+    loaded = trained.load(trained.steps(0)[0])
+    expected = []
+    for pools in loaded:
+        number = len(pools.counts)
+        table = np.arange(pools.size * number).reshape(pools.size, number).T
+        outputs = network(pools.features, table)
+        logits = outputs.logits[:, : pools.size + 1].log_softmax(dim=1)
+        smoothed = torch.zeros_like(logits)
+        for row, count in enumerate(pools.counts.tolist()):
+            smoothed[row, count] += 0.8
+            for neighbour in (count - 1, count + 1):
+                smoothed[row, min(max(neighbour, 0), pools.size)] += 0.1
+        counted = -(smoothed * logits).sum(dim=1).mean()
+        head = functional.binary_cross_entropy_with_logits(outputs.image_logits, pools.labels)
+        expected.append(counted + plan.head_weight * head)
+    step = trained.loss(loaded)
+    torch.testing.assert_close(step.loss, torch.stack(expected).mean())
+    assert step.seen == sum(len(pools.counts) for pools in loaded) == plan.batch_pools
+
+
+def test_the_mean_over_sizes_selects(learner):
+    trained, inputs, plan = learner
+    network = trained.module.eval()
+    figures = trained.judge(network)
+    every = {}
+    for size in (2, 4):
+        pools = validation_pools(inputs.labels, size, plan)
+        every[size] = pool_figures(read_pools(network.for_pools_of(size), inputs, pools), pools, size, plan)
+    assert figures["score"] == pytest.approx((every[2]["score"] + every[4]["score"]) / 2)
+    assert (figures["exact"], figures["exact_2"]) == (every[4]["exact"], every[2]["exact"])
+
+
+def test_a_front_that_learns_from_pools_shares_the_network_too(task, quiet, tmp_path):
+    plan = replace(
+        PLAN,
+        front="tuned",
+        front_learns_from="pools",
+        tune_from="first",
+        front_epochs=2,
+        individual_epochs=0,
+        epochs=0,
+        pools_per_epoch=160,
+        validation_pools=40,
+        test_pools=40,
+    )
+    out = tmp_path / "run"
+    results = train(task, out, plan, cache_dir=tmp_path / "cache", reporter=quiet, backbone=small_backbone())
+    assert results["counting"]["2"]["auc_0_1"] > 0.8
+    model = load_model(out, small_backbone())
+    assert model.counting[2].back is model.counting[4].back
+
+
+def test_a_plan_from_before_networks_were_shared():
+    new = PLAN.to_json()
+    old = {name: value for name, value in new.items() if name != "counting"}
+    assert differing_settings(old, new) == ["counting: separate -> shared"]
+    for counting in ("shared", "separate"):
+        single = replace(PLAN, pool_sizes=(4,), counting=counting).to_json()
+        old = {name: value for name, value in single.items() if name != "counting"}
+        assert differing_settings(old, single) == []
+
+
+def test_the_setting_is_checked_and_the_papers_networks_are_separate():
+    with pytest.raises(ValueError, match="counting is 'both'; give 'shared' or 'separate'"):
+        replace(PLAN, counting="both")
+    assert (make_plan().counting, make_plan("paper").counting) == ("shared", "separate")
