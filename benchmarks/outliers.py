@@ -61,6 +61,10 @@ class ReadNetworks:
         """As they are."""
         return self._networks.front(images)
 
+    def glance(self, images: NDArray[Any]) -> NDArray[np.float32]:
+        """As they are."""
+        return self._networks.glance(images)
+
     def head(self, features: NDArray[Any]) -> HeadOutput:
         """As they are."""
         return self._networks.head(features)

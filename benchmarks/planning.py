@@ -72,7 +72,7 @@ def main() -> None:
     lines += ["| p | within .01 | within .03 |", "|---|---|---|"]
     whole = price.whole
     front = round(RESNEXT_FRONT * whole)
-    dear = MultiplyAdds(front, whole - front - price.final, price.final, price.gate)
+    dear = MultiplyAdds(front, whole - front - price.final, price.final, price.gate, price.glance)
     for prevalence in PREVALENCES:
         best = [search(recordings, prevalence, Target(within=w), sizes, dear).best for w in (0.01, 0.03)]
         lines.append(f"| {prevalence} | " + " | ".join(f"{b.scheme} {b.cost.value:.3f}" for b in best) + " |")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ERRORS_SHOWN = 100
 _PARTS = (
+    ("glance at a shrunken image", "var(--good)"),
     ("front, once for each image", "var(--pale)"),
     ("cheap head", "var(--warm)"),
     ("pools", "var(--deep)"),
@@ -100,8 +101,8 @@ def _cost(meter: CostMeter) -> str:
     price, images = meter.price, max(meter.images, 1)
     whole = price.front + price.back + price.final
     back = price.back + price.final
-    runs = (meter.fronts, meter.heads, meter.pools, meter.retests)
-    each = (price.front, price.gate, back, back)
+    runs = (meter.glances, meter.fronts, meter.heads, meter.pools, meter.retests)
+    each = (price.glance, price.front, price.gate, back, back)
     shares = [number * cost / (images * whole) for number, cost in zip(runs, each, strict=True)]
     longest = max(1.0, sum(shares))
     spans = "".join(

@@ -49,6 +49,7 @@ def model_card(
         f"- Pools are merged by {'a gated' if config.merge == 'gated' else 'the plain'} maximum.",
         f"- One individual test costs {cost.whole / 1e6:.1f} million multiply-adds; the front is "
         f"{cost.front_share:.1%} of it, the gate with the cheap head another {cost.gate_share:.1%}.",
+        *_glance_lines(config),
         f"- Weights are stored as {config.precision}.",
         "",
         "## Data",
@@ -109,6 +110,19 @@ def _outlier_lines(outliers: OutlierReadings | None) -> list[str]:
     return lines
 
 
+def _glance_lines(config: BundleConfig) -> list[str]:
+    if config.glance is None:
+        return []
+    size = config.input_size // config.glance.shrink
+    part = (
+        "all of the backbone" if config.glance.stop is None else f"the backbone up to `{config.glance.stop}`"
+    )
+    return [
+        f"- A glance at {size} px ({part}, with weights of its own) costs "
+        f"{config.cost.glance_share:.1%} of an individual test; images that it clears need no more."
+    ]
+
+
 def _data_lines(
     config: BundleConfig, results: Mapping[str, Any] | None, plan: Mapping[str, Any] | None
 ) -> list[str]:
@@ -141,6 +155,8 @@ def _result_lines(results: Mapping[str, Any]) -> list[str]:
         _share_row("individual network, specificity", individual["specificity"], good),
         _auc_row("cheap head, AUC", results["head"]["auc"], bad, good),
     ]
+    if "glance" in results:
+        lines.append(_auc_row("glance, AUC", results["glance"]["auc"], bad, good))
     for size, figures in results["counting"].items():
         pools = int(figures["pools"])
         lines.append(_share_row(f"pools of {size}, count exact", figures["exact"], pools))

@@ -19,6 +19,7 @@ OPTIONAL_FILES = frozenset({WEIGHTS_FILE, RECORDINGS_FILE, PLANS_FILE})
 """The weights, which an export may leave out, and what `poolsieve bundles record` adds."""
 OUTLIER_FILE = "outliers.safetensors"
 FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH = "front.onnx", "head.onnx", "individual.onnx"
+GLANCE_GRAPH = "glance.onnx"
 
 Merge = Literal["gated", "max"]
 Kind = Literal["classification", "outlier"]
@@ -41,12 +42,14 @@ class MultiplyAdds:
         back: Front or merged features to the vector before the final layer, once per pool or retest.
         final: The last linear layer.
         gate: The gate with the cheap head, once per image.
+        glance: The glance at a shrunken image, once per image; 0 if there is none.
     """
 
     front: int
     back: int
     final: int
     gate: int
+    glance: int = 0
 
     @property
     def whole(self) -> int:
@@ -63,6 +66,11 @@ class MultiplyAdds:
         """The gate's cost as a share of one individual test."""
         return self.gate / self.whole
 
+    @property
+    def glance_share(self) -> float:
+        """The glance's cost as a share of one individual test."""
+        return self.glance / self.whole
+
 
 @dataclass(frozen=True)
 class FileRecord:
@@ -75,6 +83,19 @@ class FileRecord:
 
     sha256: str
     bytes: int
+
+
+@dataclass(frozen=True)
+class GlanceRecord:
+    """What the glance is made of.
+
+    Attributes:
+        shrink: How many times smaller it makes height and width.
+        stop: Its part of the backbone ends after this stage; None for all of it.
+    """
+
+    shrink: int
+    stop: str | None
 
 
 @dataclass(frozen=True)
@@ -102,6 +123,7 @@ class BundleConfig:
         training_prior: Shares of training pools with 0 … r bad images, by pool size.
         files: Every other file of the bundle.
         versions: Of the software that made it.
+        glance: The small network for a first look, if there is one.
     """
 
     format_version: int
@@ -123,11 +145,13 @@ class BundleConfig:
     training_prior: Mapping[int, tuple[float, ...]]
     files: Mapping[str, FileRecord]
     versions: Mapping[str, str]
+    glance: GlanceRecord | None = None
 
     @property
     def graphs(self) -> tuple[str, ...]:
         """Files of all graphs."""
-        return (FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH, *map(pooled_graph, self.pool_sizes))
+        graphs = (FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH, *map(pooled_graph, self.pool_sizes))
+        return graphs if self.glance is None else (*graphs, GLANCE_GRAPH)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -175,10 +199,17 @@ class BundleConfig:
             gate_width=read.whole("gate_width"),
             pool_sizes=sizes,
             precision=read.choice("precision", ("fp32", "fp16")),
-            cost=MultiplyAdds(*(cost.whole(part, minimum=0) for part in ("front", "back", "final", "gate"))),
+            cost=MultiplyAdds(
+                front=cost.whole("front", minimum=0),
+                back=cost.whole("back", minimum=0),
+                final=cost.whole("final", minimum=0),
+                gate=cost.whole("gate", minimum=0),
+                glance=cost.whole("glance", minimum=0) if "glance" in read.mapping("cost") else 0,
+            ),
             training_prior=_priors(read.mapping("training_prior"), sizes),
             files=_file_records(read.mapping("files")),
             versions={name: str(value) for name, value in read.mapping("versions").items()},
+            glance=_glance_record(read.mapping("glance")) if values.get("glance") is not None else None,
         )
         if config.cost.whole == 0 or not all(value > 0 for value in config.scale):
             raise ValueError("the cost of the whole network and every scale must be above 0")
@@ -268,6 +299,11 @@ def _priors(values: Mapping[str, Any], sizes: Sequence[int]) -> dict[int, tuple[
         if len(shares) != size + 1 or min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
             raise ValueError(f"training_prior.{size} must be {size + 1} shares with sum 1; got {shares}")
     return priors
+
+
+def _glance_record(values: Mapping[str, Any]) -> GlanceRecord:
+    read = _Reader(values, "glance.")
+    return GlanceRecord(read.whole("shrink"), None if values.get("stop") is None else read.text("stop"))
 
 
 def _file_records(values: Mapping[str, Any]) -> dict[str, FileRecord]:

@@ -23,6 +23,7 @@ from poolsieve.bundles.config import (
     WEIGHTS_FILE,
     BundleConfig,
     FileRecord,
+    GlanceRecord,
     MultiplyAdds,
     Squaring,
     WeightPrecision,
@@ -220,7 +221,8 @@ def _describe(
     from poolsieve.training.sampling import pool_shares
 
     backbone, sizes = model.backbone, tuple(sorted(model.counting))
-    cost = multiply_adds(backbone, model.gate)
+    cost = multiply_adds(backbone, model.gate, model.glance)
+    glance = None if model.glance is None else GlanceRecord(model.glance.shrink, model.glance.stop)
     priors = {size: tuple(float(share) for share in pool_shares(size)) for size in sizes}
     if shares is not None:
         priors[sizes[-1]] = tuple(float(share) for share in shares)
@@ -241,7 +243,7 @@ def _describe(
         pool_sizes=sizes,
         precision=precision,
         # The individual network ends in two outputs and not in the backbone's.
-        cost=MultiplyAdds(cost.front, cost.back, 2 * backbone.feature_width, cost.gate),
+        cost=MultiplyAdds(cost.front, cost.back, 2 * backbone.feature_width, cost.gate, cost.glance),
         training_prior=priors,
         files={},
         versions={
@@ -250,4 +252,5 @@ def _describe(
             "onnx": onnx.__version__,
             "opset": str(OPSET),
         },
+        glance=glance,
     )

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH, BundleConfig, pooled_graph
+from poolsieve.bundles.config import (
+    FRONT_GRAPH,
+    GLANCE_GRAPH,
+    HEAD_GRAPH,
+    INDIVIDUAL_GRAPH,
+    BundleConfig,
+    pooled_graph,
+)
 
 
 @dataclass(frozen=True)
@@ -47,14 +54,17 @@ def graph_specs(config: BundleConfig) -> dict[str, GraphSpec]:
     """
     size, maps = config.input_size, config.feature_shape
     vector = _float("vector", config.feature_width)
+    images = TensorSpec("images", "uint8", (size, size, 3))
     specs = {
-        FRONT_GRAPH: GraphSpec(TensorSpec("images", "uint8", (size, size, 3)), (_float("features", *maps),)),
+        FRONT_GRAPH: GraphSpec(images, (_float("features", *maps),)),
         HEAD_GRAPH: GraphSpec(_float("features", *maps), (_float("gate", 1, *maps[1:]), _float("logit"))),
         INDIVIDUAL_GRAPH: GraphSpec(_float("features", *maps), (_float("logits", 2), vector)),
     }
     for pool_size in config.pool_sizes:
         outputs = (_float("logits", pool_size + 1), vector)
         specs[pooled_graph(pool_size)] = GraphSpec(_float("merged", *maps), outputs)
+    if config.glance is not None:
+        specs[GLANCE_GRAPH] = GraphSpec(images, (_float("logit"),))
     return specs
 
 

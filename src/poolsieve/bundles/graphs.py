@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from poolsieve.bundles.config import (
     FRONT_GRAPH,
+    GLANCE_GRAPH,
     HEAD_GRAPH,
     INDIVIDUAL_GRAPH,
     BundleConfig,
@@ -77,12 +78,14 @@ def export_graphs(model: TrainedModel, config: BundleConfig, precision: WeightPr
     }
     for size, network in model.counting.items():
         modules[pooled_graph(size)] = _Back(network.back, network.final)
+    if model.glance is not None:
+        modules[GLANCE_GRAPH] = _Front(model.glance, model.backbone.preprocessing)
     specs = graph_specs(config)
     return {file: _export(modules[file].eval(), specs[file], precision) for file in specs}
 
 
 class _Front(nn.Module):
-    """Pixels as they are read to front features."""
+    """Pixels as they are read to what the front, or the glance, makes of them."""
 
     mean: Tensor
     scale: Tensor

@@ -85,6 +85,7 @@ def record_bundle(
             bad,
             bundle.config.pool_sizes,
             gated=bundle.config.merge == "gated",
+            pixels=pixels,
             seed=seed,
             progress=progress,
         )

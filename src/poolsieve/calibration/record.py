@@ -85,6 +85,8 @@ class Calibration:
         head: Scaling of the cheap head's logit.
         head_roc: Its ROC curve.
         counting: By pool size.
+        glance: Scaling of the glance's logit, if there is a glance.
+        glance_roc: Its ROC curve.
     """
 
     individual: OutputScaling
@@ -92,6 +94,8 @@ class Calibration:
     head: OutputScaling | None = None
     head_roc: RocCurve | None = None
     counting: Mapping[int, CountingCalibration] = field(default_factory=dict)
+    glance: OutputScaling | None = None
+    glance_roc: RocCurve | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -113,9 +117,11 @@ class Calibration:
             return cls(
                 individual=_scaling_from(values["individual"]),
                 individual_roc=_roc_from(values["individual_roc"]),
-                head=None if values["head"] is None else _scaling_from(values["head"]),
-                head_roc=None if values["head_roc"] is None else _roc_from(values["head_roc"]),
+                head=_scaling_or_none(values["head"]),
+                head_roc=_roc_or_none(values["head_roc"]),
                 counting={int(size): _counting_from(part) for size, part in values["counting"].items()},
+                glance=_scaling_or_none(values.get("glance")),
+                glance_roc=_roc_or_none(values.get("glance_roc")),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a calibration: {type(error).__name__} {error}") from error
@@ -143,6 +149,14 @@ def _roc_from(values: Mapping[str, Any]) -> RocCurve:
     return RocCurve(
         tuple(values["false_positive_rate"]), tuple(values["true_positive_rate"]), float(values["auc"])
     )
+
+
+def _scaling_or_none(values: Mapping[str, Any] | None) -> OutputScaling | None:
+    return None if values is None else _scaling_from(values)
+
+
+def _roc_or_none(values: Mapping[str, Any] | None) -> RocCurve | None:
+    return None if values is None else _roc_from(values)
 
 
 def _counting_from(values: Mapping[str, Any]) -> CountingCalibration:

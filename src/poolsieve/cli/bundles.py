@@ -171,6 +171,9 @@ def _description(bundle: Bundle) -> list[tuple[str, str]]:
     ]
     if calibration.head_roc is not None:
         lines.append(("cheap head", f"AUC {calibration.head_roc.auc:.4f} on validation data"))
+    if calibration.glance_roc is not None:
+        share = f"{cost.glance_share:.3f} of the cost of one test"
+        lines.append(("glance", f"AUC {calibration.glance_roc.auc:.4f} on validation data, {share}"))
     for pool_size, part in calibration.counting.items():
         total = sum(map(sum, part.confusion))
         exact = sum(row[k] for k, row in enumerate(part.confusion))

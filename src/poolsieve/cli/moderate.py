@@ -37,7 +37,7 @@ def moderate(
     ],
     out: Annotated[Path, typer.Option(help="Verdicts: .csv, .jsonl or .parquet.", show_default=False)],
     scheme: Annotated[
-        Literal["auto", "adaptive", "individual", "dorfman", "oneshot", "cascade"],
+        Literal["auto", "adaptive", "individual", "dorfman", "oneshot", "cascade", "glance"],
         typer.Option(
             help="How images are decided about; docs/moderating.md compares them. auto follows the cheapest "
             "plan for the share of bad images that it finds."
@@ -97,7 +97,9 @@ def moderate(
     ] = None,
     clear_below: Annotated[
         float | None,
-        typer.Option(help="cascade, adaptive: posterior by the head below which an image is clear."),
+        typer.Option(
+            help="cascade, glance, adaptive: posterior by the first look below which an image is clear."
+        ),
     ] = None,
     decoder: Annotated[str | None, typer.Option(help="oneshot: name of the decoder.")] = None,
     no_head: Annotated[

@@ -88,7 +88,7 @@ def plan(
 
 
 def _price(bundle: Bundle, front_share: float | None, measured: bool) -> Price:
-    """The bundle's cost, times, or its cost with another share of the front and the gate's own."""
+    """The bundle's cost, times, or its cost with another share of the front; gate and glance stay."""
     from poolsieve.bundles import MultiplyAdds
 
     if measured and front_share is not None:
@@ -104,7 +104,7 @@ def _price(bundle: Bundle, front_share: float | None, measured: bool) -> Price:
         raise ValueError(f"--front-share is {front_share}, but must lie between 0 and 1")
     cost = bundle.config.cost
     front = round(front_share * cost.whole)
-    return MultiplyAdds(front, cost.whole - front - cost.final, cost.final, cost.gate)
+    return MultiplyAdds(front, cost.whole - front - cost.final, cost.final, cost.gate, cost.glance)
 
 
 def _print_choices(choices: Choices, runners_up: int, console: Console, *, projection: float | None) -> None:

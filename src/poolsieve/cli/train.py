@@ -135,6 +135,19 @@ def train(
     test_pools: Annotated[
         int | None, typer.Option(help="Pools of the test split to report on. [default: 4000]")
     ] = None,
+    glance: Annotated[
+        bool,
+        typer.Option(
+            "--glance",
+            help="Train a small network too that looks at images of half the size first, for the scheme "
+            "glance: often the cheapest way to moderate.",
+        ),
+    ] = False,
+    glance_epochs: Annotated[int | None, typer.Option(help="Epochs of the glance. [default: 8]")] = None,
+    glance_stop: Annotated[
+        str | None,
+        typer.Option(help="The glance is the backbone up to this cut point. [default: all of it]"),
+    ] = None,
     compile_steps: Annotated[
         bool,
         typer.Option(
@@ -172,7 +185,7 @@ def train(
     from dataclasses import replace
 
     from poolsieve.progress import Reporter
-    from poolsieve.training.plan import OutlierSettings, make_plan
+    from poolsieve.training.plan import GlanceSettings, OutlierSettings, make_plan
     from poolsieve.training.run import train as run_training
 
     if tune_from and front:
@@ -212,6 +225,13 @@ def train(
         )
     elif reading is not None:
         raise ValueError("--reading is for --task outlier")
+    if glance:
+        asked = {"epochs": glance_epochs, "stop": glance_stop}
+        given["glance"] = GlanceSettings(
+            **{name: value for name, value in asked.items() if value is not None}  # type: ignore[arg-type]
+        )
+    elif glance_epochs is not None or glance_stop is not None:
+        raise ValueError("--glance-epochs and --glance-stop are for --glance")
     plan = make_plan(recipe, **{name: value for name, value in given.items() if value is not None})
     if learning_rate is not None:
         plan = replace(plan, optimization=replace(plan.optimization, learning_rate=learning_rate))

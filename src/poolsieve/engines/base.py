@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from poolsieve.bundles import Bundle
-from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH, pooled_graph
+from poolsieve.bundles.config import FRONT_GRAPH, GLANCE_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH, pooled_graph
 from poolsieve.bundles.graph_specs import TensorSpec, graph_specs
 from poolsieve.engines.merging import checked_pools, merge_block
 from poolsieve.outliers import OutlierReading
@@ -114,6 +114,18 @@ class Engine(ABC):
         images = _checked(images, self._specs[FRONT_GRAPH].input)
         (features,) = self._run(FRONT_GRAPH, len(images), lambda rows: images[rows])
         return FrontFeatures(features)
+
+    def glance(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """How bad images look at a glance, as logits.  # (N,).
+
+        Args:
+            images: RGB, squared and resized.  # (N, S, S, 3)
+        """
+        if self.bundle.config.glance is None:
+            raise ValueError(f"the bundle {self.bundle.name} has no glance; use a scheme without it")
+        images = _checked(images, self._specs[GLANCE_GRAPH].input)
+        (logits,) = self._run(GLANCE_GRAPH, len(images), lambda rows: images[rows])
+        return logits
 
     def head(self, features: NDArray[np.float32]) -> HeadOutput:
         """Gate and cheap head of images.

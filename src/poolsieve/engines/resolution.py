@@ -58,7 +58,13 @@ def at_resolution(bundle: Bundle, input_size: int) -> Bundle:
         gate=round(cost.gate * share[HEAD_GRAPH]),
     )
     channels, height, width = shape
-    changed = replace(config, input_size=input_size, feature_shape=(channels, height, width), cost=smaller)
+    changed = replace(
+        config,
+        input_size=input_size,
+        feature_shape=(channels, height, width),
+        cost=smaller,
+        glance=None,  # was trained for images shrunken from the old size
+    )
     return replace(bundle, config=changed)
 
 

@@ -11,9 +11,16 @@ from safetensors.torch import load as load_tensors
 from torch import Tensor
 
 from poolsieve.bundles import Bundle
-from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH, WEIGHTS_FILE, pooled_graph
+from poolsieve.bundles.config import (
+    FRONT_GRAPH,
+    GLANCE_GRAPH,
+    HEAD_GRAPH,
+    INDIVIDUAL_GRAPH,
+    WEIGHTS_FILE,
+    pooled_graph,
+)
 from poolsieve.engines.base import Engine, Precision, Run, one_by_one
-from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, load_backbone
+from poolsieve.networks import Gate, GlanceNetwork, IndividualNetwork, PooledNetwork, load_backbone
 from poolsieve.training.models import TrainedModel
 
 
@@ -51,18 +58,19 @@ class TorchEngine(Engine):
 
     def _forward(self, file: str, batch: Tensor) -> tuple[Tensor, ...]:
         model = self._model
-        if file == FRONT_GRAPH:
-            pixels = batch.permute(0, 3, 1, 2).float()
-            return (model.backbone.front(model.backbone.preprocessing(pixels)),)
+        if file in (FRONT_GRAPH, GLANCE_GRAPH):
+            network = model.backbone.front if file == FRONT_GRAPH else model.glance
+            assert network is not None
+            return (network(model.backbone.preprocessing(batch.permute(0, 3, 1, 2).float())),)
         batch = batch.contiguous(memory_format=torch.channels_last)
         if file == HEAD_GRAPH:
             gate, logits = model.gate(batch)
             return gate, logits
         networks: dict[str, IndividualNetwork | PooledNetwork] = {INDIVIDUAL_GRAPH: model.individual}
         networks |= {pooled_graph(size): network for size, network in model.counting.items()}
-        network = networks[file]
-        vectors = network.back(batch)
-        return network.final(vectors), vectors
+        chosen = networks[file]
+        vectors = chosen.back(batch)
+        return chosen.final(vectors), vectors
 
 
 def bundle_model(bundle: Bundle) -> TrainedModel:
@@ -90,7 +98,10 @@ def bundle_model(bundle: Bundle) -> TrainedModel:
     counting = {
         size: PooledNetwork(backbone, size, merge=config.merge, gate=shared) for size in config.pool_sizes
     }
-    model = TrainedModel(backbone, IndividualNetwork(backbone), counting, gate, config.merge)
+    glance = None
+    if config.glance is not None:
+        glance = GlanceNetwork(backbone, config.glance.shrink, config.glance.stop)
+    model = TrainedModel(backbone, IndividualNetwork(backbone), counting, gate, config.merge, glance)
     tensors = load_tensors(bundle.read(WEIGHTS_FILE))
     for prefix, part in model.parts().items():
         start = f"{prefix}."

@@ -34,12 +34,12 @@ from poolsieve.training.folders import lock_folder, remove_leftovers
 if TYPE_CHECKING:
     from poolsieve.engines.base import Engine
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 PART_IMAGES = 128
 """Images of a part."""
 _FEATURES = "features.f32"
 _DESCRIPTION = "description.json"
-_OUTPUTS = ("gates", "head_logits", "logits", "vectors")
+_OUTPUTS = ("gates", "head_logits", "logits", "vectors", "glances")
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,9 @@ def _compute(
         pixels = np.stack(list(workers.map(view, files)))
     features = engine.front(pixels).features
     head, individual = engine.head(features), engine.individual(features)
-    part = dict(zip(_OUTPUTS, (head.gate, head.logits, individual.logits, individual.vectors), strict=True))
+    glances = np.zeros(len(pixels), np.float32) if config.glance is None else engine.glance(pixels)
+    outputs = (head.gate, head.logits, individual.logits, individual.vectors, glances)
+    part = dict(zip(_OUTPUTS, outputs, strict=True))
     for name, values in {**part, "features": features}.items():
         if not np.isfinite(values).all():
             raise ValueError(f"the bundle's networks give {name} that are not finite; train it anew")

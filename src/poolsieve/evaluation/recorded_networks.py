@@ -28,6 +28,7 @@ class ImageRecords:
         head_logits: The cheap head's logits.  # (distinct,)
         logits: The individual network's logits.  # (distinct, 2)
         vectors: The individual network's vectors.  # (distinct, F)
+        glances: Logits at a glance; 0 where the networks have none.  # (distinct,)
     """
 
     features: NDArray[np.float32]
@@ -35,6 +36,7 @@ class ImageRecords:
     head_logits: NDArray[np.float32]
     logits: NDArray[np.float32]
     vectors: NDArray[np.float32]
+    glances: NDArray[np.float32]
 
     def __len__(self) -> int:
         return len(self.logits)
@@ -76,6 +78,10 @@ class RecordedNetworks:
     def front(self, images: NDArray[Any]) -> FrontFeatures:
         """Numbers of images as they are, in place of features.  # (k,) -> (k,)."""
         return FrontFeatures(np.asarray(images))
+
+    def glance(self, images: NDArray[Any]) -> NDArray[np.float32]:
+        """Recorded logits of a glance."""
+        return self._records.glances[images]
 
     def head(self, features: NDArray[Any]) -> HeadOutput:
         """Recorded logits of the head; in place of gates again the numbers."""

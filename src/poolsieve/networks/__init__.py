@@ -6,6 +6,7 @@ Needs torch, which the extra `poolsieve[train]` installs; moderating images does
 from poolsieve.networks.backbone import Preprocessing, SplitBackbone
 from poolsieve.networks.cost import Cost, multiply_adds, stage_multiply_adds
 from poolsieve.networks.gate import Gate
+from poolsieve.networks.glance import GlanceNetwork
 from poolsieve.networks.merging import merge_pools
 from poolsieve.networks.pooled import IndividualNetwork, PooledNetwork, PoolOutputs, SmallerPools
 from poolsieve.networks.registry import list_backbones, load_backbone
@@ -14,6 +15,7 @@ from poolsieve.networks.splitting import split_module
 __all__ = [
     "Cost",
     "Gate",
+    "GlanceNetwork",
     "IndividualNetwork",
     "PoolOutputs",
     "PooledNetwork",

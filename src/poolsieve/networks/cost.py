@@ -10,6 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from poolsieve.networks.backbone import SplitBackbone, without_numbers
 from poolsieve.networks.gate import Gate
+from poolsieve.networks.glance import GlanceNetwork
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,14 @@ class Cost:
         back: Front or merged features to the vector before the final layer, once per pool or retest.
         final: The last linear layer.
         gate: The gate with its cheap head, once per image; 0 if there is none.
+        glance: The glance, once per image; 0 if there is none.
     """
 
     front: int
     back: int
     final: int
     gate: int = 0
+    glance: int = 0
 
     @property
     def whole(self) -> int:
@@ -54,8 +57,10 @@ class Cost:
         return f + self.gate_share + (pools_per_image + retests) * (1 - f)
 
 
-def multiply_adds(backbone: SplitBackbone, gate: Gate | None = None) -> Cost:
-    """Multiply-adds of a cut backbone, and of a gate on its front features.
+def multiply_adds(
+    backbone: SplitBackbone, gate: Gate | None = None, glance: GlanceNetwork | None = None
+) -> Cost:
+    """Multiply-adds of a cut backbone, of a gate on its front features, and of a glance beside them.
 
     Counted by torch's flop counter without computing anything: convolutions and matrix products, as is
     usual; a multiply-add is two of its floating-point operations.
@@ -65,11 +70,13 @@ def multiply_adds(backbone: SplitBackbone, gate: Gate | None = None) -> Cost:
     counts = list(stages.values())
     vector = torch.empty(1, backbone.feature_width, device="meta")
     features = torch.empty(1, *backbone.feature_shape, device="meta")
+    image = torch.empty(1, 3, backbone.input_size, backbone.input_size, device="meta")
     return Cost(
         front=sum(counts[:boundary]),
         back=sum(counts[boundary:]),
         final=_count(backbone.final, vector)[0],
         gate=0 if gate is None else _count(gate, features)[0],
+        glance=0 if glance is None else _count(glance, image)[0],
     )
 
 

@@ -153,9 +153,15 @@ def _halves(bad: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_
 
 def _costs(trial: Trial, backs: NDArray[np.float64], price: Price) -> NDArray[np.float64]:
     whole = price.front + price.back + price.final
-    head = price.gate if trial.head else 0
-    result: NDArray[np.float64] = (price.front + head + backs * (price.back + price.final)) / whole
+    looks = price.glance if trial.glance else price.front + (price.gate if trial.head else 0)
+    result: NDArray[np.float64] = looks / whole + backs * _test_cost(trial, price)
     return result
+
+
+def _test_cost(trial: Trial, price: Price) -> float:
+    """Cost of one run of the back; after a glance alone the front comes with it."""
+    back = price.back + price.final
+    return 1.0 if trial.glance else back / (price.front + back)
 
 
 def _cheapest(
@@ -276,8 +282,7 @@ def _promise(
     backs = pick.tried.whole.backs[pick.bound]
     cost = float(_costs(trial, np.array([backs]), price)[0]) + flattery[2]
     variance = prevalence**2 * spreads[0] + (1 - prevalence) ** 2 * spreads[1]
-    whole = price.front + price.back + price.final
-    half = _Z * math.sqrt(variance) * (price.back + price.final) / whole
+    half = _Z * math.sqrt(variance) * _test_cost(trial, price)
     parameters = dict(trial.parameters)
     if trial.tests:
         parameters["threshold"] = threshold

@@ -41,4 +41,5 @@ def measured_price(engine: Engine) -> MultiplyAdds:
         back=nanoseconds(lambda: engine.individual(features)),
         final=0,
         gate=nanoseconds(lambda: engine.head(features)),
+        glance=0 if engine.bundle.config.glance is None else nanoseconds(lambda: engine.glance(pixels)),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ class Trial:
         cleared: Images that are cleared before any pool.  # (images,)
         pools: Pools for each image that is neither tested nor cleared at once.
         head: Whether the cheap head is run.
+        glance: Whether a glance comes first, so that only tested images have a front.
         tests: Whether the individual network decides; else images from the bound on are flagged.
         bounds: The bounds to choose from, ascending.
         complexity: For ties; the simpler the lower.
@@ -58,6 +59,7 @@ class Trial:
     tests: bool
     bounds: NDArray[np.float64]
     complexity: int = field(default=0)
+    glance: bool = False
 
     def weights(self, bad: NDArray[np.bool_], among: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Weight of each try, so that those of bad and those of clear images sum to the pooled share of each.
@@ -93,6 +95,8 @@ def all_trials(recordings: Recordings, prevalence: float, pool_sizes: tuple[int,
     yield individual_trial(recordings)
     if recordings.heads is not None:
         yield cascade_trial(recordings, prevalence)
+    if recordings.glances is not None:
+        yield glance_trial(recordings, prevalence)
     for recording in recordings.pools:
         if recording.pool_size not in pool_sizes:
             continue
@@ -125,6 +129,16 @@ def cascade_trial(recordings: Recordings, prevalence: float) -> Trial:
         _bounds(values[~recordings.bad]),
         head=True,
     )
+
+
+def glance_trial(recordings: Recordings, prevalence: float) -> Trial:
+    """A glance clears images, the whole network decides about the rest."""
+    assert recordings.glances is not None
+    values = recordings.glances + logit(prevalence)
+    parameters = {"prevalence": prevalence}
+    bounds = _bounds(values[~recordings.bad])
+    trial = _image_trial(recordings, "glance", parameters, "clear_below", values, bounds, head=False)
+    return replace(trial, glance=True)
 
 
 def _image_trial(

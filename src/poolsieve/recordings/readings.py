@@ -67,18 +67,22 @@ class Recordings:
         heads: Log-likelihood ratio (bad to clear) by the cheap head; None if it is not calibrated.
             # (images,)
         pools: One for each pool size and cut.
+        glances: Log-likelihood ratio (bad to clear) by a glance; None if there is none.  # (images,)
     """
 
     bad: NDArray[np.bool_]
     scores: NDArray[np.float32]
     heads: NDArray[np.float32] | None
     pools: tuple[PoolRecording, ...]
+    glances: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         number = len(self.bad)
-        parts = [self.scores] if self.heads is None else [self.scores, self.heads]
+        parts = [part for part in (self.scores, self.heads, self.glances) if part is not None]
         if any(part.shape != (number,) or not np.isfinite(part).all() for part in parts):
-            raise ValueError(f"scores and heads must be finite numbers, one for each of {number} images")
+            raise ValueError(
+                f"scores, heads and glances must be finite numbers, one for each of {number} images"
+            )
         if self.bad.all() or not self.bad.any():
             raise ValueError("recordings need bad and clear images")
         for pool in self.pools:
@@ -89,6 +93,8 @@ class Recordings:
         tensors: dict[str, NDArray[np.generic]] = {"bad": self.bad.astype(np.uint8), "scores": self.scores}
         if self.heads is not None:
             tensors["heads"] = self.heads
+        if self.glances is not None:
+            tensors["glances"] = self.glances
         for number, pool in enumerate(self.pools):
             for part in _POOL_PARTS:
                 value = pool.band[1] if part == "cut" else getattr(pool, part)
@@ -115,7 +121,9 @@ class Recordings:
                 raise ValueError(f"not a file of recordings: {name} is missing")
         numbers = sorted({int(name.split(".")[1]) for name in tensors if name.startswith("pools.")})
         pools = tuple(_pool_from(tensors, number) for number in numbers)
-        return cls(tensors["bad"] != 0, tensors["scores"], tensors.get("heads"), pools)
+        return cls(
+            tensors["bad"] != 0, tensors["scores"], tensors.get("heads"), pools, tensors.get("glances")
+        )
 
 
 def _type_of(part: str) -> str:

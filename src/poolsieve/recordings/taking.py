@@ -32,6 +32,7 @@ def record_readings(
     pool_sizes: Sequence[int],
     *,
     gated: bool,
+    pixels: NDArray[np.uint8] | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Recordings:
@@ -48,6 +49,7 @@ def record_readings(
         bad: Their labels.  # (N,)
         pool_sizes: Sizes that there are counting networks for.
         gated: Whether features are multiplied by the gate before they are merged.
+        pixels: The images, for a glance at them if the networks have one.  # (N, S, S, 3)
         seed: Of the draws.
         progress: Told how far it is.
     """
@@ -55,8 +57,10 @@ def record_readings(
     scores = evidence.image_scores(networks.individual(features).logits).astype(np.float32)
     heads = None
     if evidence.knows_head:
-        likelihoods = evidence.of_heads(output.logits)
-        heads = (likelihoods[:, 1] - likelihoods[:, 0]).astype(np.float32)
+        heads = _ratios(evidence.of_heads(output.logits))
+    glances = None
+    if evidence.knows_glance and pixels is not None:
+        glances = _ratios(evidence.of_glances(networks.glance(pixels)))
     gate = output.gate if gated else None
     rng = np.random.Generator(np.random.PCG64(seed))
     drawn = [
@@ -86,7 +90,13 @@ def record_readings(
                 band,
             )
         )
-    return Recordings(bad, scores, heads, tuple(pools))
+    return Recordings(bad, scores, heads, tuple(pools), glances)
+
+
+def _ratios(log_likelihoods: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Log-likelihood ratios, bad to clear.  # (N, 2) -> (N,)."""
+    ratios: NDArray[np.float32] = (log_likelihoods[:, 1] - log_likelihoods[:, 0]).astype(np.float32)
+    return ratios
 
 
 def _layouts(

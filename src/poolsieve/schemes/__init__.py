@@ -13,6 +13,7 @@ from poolsieve.schemes.cascade import Cascade
 from poolsieve.schemes.cost import CostMeter
 from poolsieve.schemes.dorfman import Dorfman
 from poolsieve.schemes.evidence import Evidence
+from poolsieve.schemes.glance import Glance
 from poolsieve.schemes.individual import Individual
 from poolsieve.schemes.oneshot import OneShot
 from poolsieve.schemes.prevalence import Prevalence, PrevalenceEstimator
@@ -26,6 +27,7 @@ __all__ = [
     "Decision",
     "Dorfman",
     "Evidence",
+    "Glance",
     "Individual",
     "OneShot",
     "PooledScheme",

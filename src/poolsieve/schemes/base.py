@@ -18,7 +18,7 @@ from poolsieve.designs import Pooling, PoolingDesign, balanced_design
 from poolsieve.designs.feasibility import Parameters, broken_bound, larger
 from poolsieve.schemes.runner import Chunk
 
-BY_POOLS, BY_INDIVIDUAL, BY_HEAD = "pools", "individual", "head"
+BY_POOLS, BY_INDIVIDUAL, BY_HEAD, BY_GLANCE = "pools", "individual", "head", "glance"
 """Who decided about an image."""
 USUAL_CHUNK = 100
 """Images of a chunk where neither the caller nor a design says otherwise."""
@@ -32,7 +32,7 @@ class Decision:
     Attributes:
         scores: Higher is worse.  # (k,)
         flags: Which images are bad.  # (k,)
-        decided_by: "pools", "individual" or "head".  # (k,)
+        decided_by: "pools", "individual", "head" or "glance".  # (k,)
         likelihoods: Log-likelihoods of the number of bad images in groups that the prevalence can be
             estimated from: all pools, or all single images (as groups of one).  # (groups, r + 1)
         group_sizes: Images in each group.  # (groups,)

@@ -1,4 +1,4 @@
-"""A cheap look at every image, and a thorough one at those that it does not clear."""
+"""The cheap head on every image, the individual back where it is uncertain."""
 
 from __future__ import annotations
 
@@ -6,46 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poolsieve.decoders.base import Interval, parameter
-from poolsieve.schemes.base import BY_HEAD, BY_INDIVIDUAL, Decision, Scheme, register_scheme
-from poolsieve.schemes.evidence import posterior
+from poolsieve.schemes.base import BY_HEAD, Decision, register_scheme
+from poolsieve.schemes.looking import LookingScheme
 from poolsieve.schemes.runner import Chunk
 
 
 @register_scheme("cascade")
 @dataclass(frozen=True)
-class Cascade(Scheme):
-    """The cheap head on every image, the individual back where the head is uncertain.
-
-    Attributes:
-        prevalence: Expected share of bad images.
-        clear_below: Images whose posterior by the head is below this are clear.
-        flag_above: Images whose posterior by the head is above this are flagged at once; with 1 the head
-            never flags alone.
-    """
-
-    prevalence: float = parameter(0.01, Interval(low=1e-6, high=0.5))
-    clear_below: float = parameter(0.001, Interval(low=0, high=1))
-    flag_above: float = parameter(1.0, Interval(low=0, high=1))
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.flag_above < self.clear_below:
-            raise ValueError(
-                f"cascade: flag_above={self.flag_above} lies below clear_below={self.clear_below}"
-            )
+class Cascade(LookingScheme):
+    """Every image has a front, whose features the cheap head judges and an individual test goes on from."""
 
     def decide(self, chunk: Chunk, rng: np.random.Generator) -> Decision:
         """Look with the head, test what is left."""
-        evidence = chunk.head_evidence()
-        priors = posterior(self.prevalence, evidence)
-        scores, flags = priors.copy(), priors > self.flag_above
-        decided_by = np.full(len(chunk), BY_HEAD, dtype="<U10")
-        doubtful = np.flatnonzero((priors >= self.clear_below) & ~flags)
-        logits = chunk.test(doubtful)
-        scores[doubtful] = chunk.evidence.image_scores(logits)
-        flags[doubtful] = scores[doubtful] > self.threshold
-        decided_by[doubtful] = BY_INDIVIDUAL
-        evidence[doubtful] = chunk.evidence.of_images(logits)
-        sizes = np.ones(len(chunk), dtype=np.int64)
-        return Decision(scores, flags, decided_by, evidence, sizes, 1.0, priors=priors)
+        return self._decide_after(chunk, chunk.head_evidence(), BY_HEAD)

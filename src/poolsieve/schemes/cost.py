@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
-Stage = Literal["reading", "front", "head", "pools", "decoding", "retests"]
+Stage = Literal["reading", "glance", "front", "head", "pools", "decoding", "retests"]
 
 
 class Price(Protocol):
@@ -30,10 +30,16 @@ class Price(Protocol):
     def gate(self) -> int:
         """The gate with the cheap head."""
 
+    @property
+    def glance(self) -> int:
+        """The glance at a shrunken image."""
+
 
 @dataclass
 class CostMeter:
     """Counts what is run; the cost of one image is `f + (m/n + retests)·(1 − f)`, plus that of the head.
+
+    With a glance only the images that it leaves have a front.
 
     Attributes:
         price: Multiply-adds of each part.
@@ -43,6 +49,7 @@ class CostMeter:
         pools: Runs of the back on merged features.
         retests: Runs of the back on one image's front features. The scheme that tests every image
             individually has one of them for each image.
+        glances: Runs of the glance.
         seconds: Time in each stage; reading counts only the time that the network waited for it.
     """
 
@@ -52,6 +59,7 @@ class CostMeter:
     heads: int = 0
     pools: int = 0
     retests: int = 0
+    glances: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
@@ -68,7 +76,8 @@ class CostMeter:
         """All that was computed."""
         price = self.price
         backs = (self.pools + self.retests) * (price.back + price.final)
-        return self.fronts * price.front + self.heads * price.gate + backs
+        looks = self.heads * price.gate + self.glances * price.glance
+        return self.fronts * price.front + looks + backs
 
     @property
     def share(self) -> float:
@@ -89,16 +98,18 @@ class CostMeter:
 
     def add(self, counts: Mapping[str, Any]) -> None:
         """Add what an earlier run counted."""
-        for name in ("images", "fronts", "heads", "pools", "retests"):
-            setattr(self, name, getattr(self, name) + int(counts[name]))
+        for name in ("images", "fronts", "heads", "pools", "retests", "glances"):
+            setattr(self, name, getattr(self, name) + int(counts.get(name, 0)))
         for stage, seconds in counts["seconds"].items():
             self.seconds[stage] = self.seconds.get(stage, 0.0) + float(seconds)
 
     def lines(self) -> list[str]:
         """For people: the counts, the cost and the time of each stage."""
         stages = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in self.seconds.items())
+        glances = f"{self.glances:,} glances, " if self.glances else ""
         return [
-            f"{self.fronts:,} fronts, {self.heads:,} heads, {self.pools:,} pools, {self.retests:,} retests",
+            f"{glances}{self.fronts:,} fronts, {self.heads:,} heads, {self.pools:,} pools, "
+            f"{self.retests:,} retests",
             f"{self.multiply_adds / 1e9:,.1f} G multiply-adds, {self.share:.3f} of individual testing",
             stages or "no time spent",
         ]

@@ -46,6 +46,17 @@ class Evidence:
             raise ValueError("the bundle's head is not calibrated; use a scheme without it")
         return self.calibration.head.log_likelihoods(paired(logits))
 
+    @property
+    def knows_glance(self) -> bool:
+        """Whether the logits of a glance can be used."""
+        return self.calibration.glance is not None
+
+    def of_glances(self, logits: ArrayLike) -> NDArray[np.float64]:
+        """Log P(glance's logit | clear, bad), up to a constant.  # (k,) -> (k, 2)."""
+        if self.calibration.glance is None:
+            raise ValueError("the bundle has no calibrated glance; use a scheme without it")
+        return self.calibration.glance.log_likelihoods(paired(logits))
+
     def of_pools(
         self, logits: ArrayLike, sizes: NDArray[np.integer], counts: NDArray[np.integer] | None = None
     ) -> Readings:

@@ -25,6 +25,9 @@ class Networks(Protocol):
     def front(self, images: NDArray[np.uint8]) -> FrontFeatures:
         """Front features of images."""
 
+    def glance(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Logits of images at a glance."""
+
     def head(self, features: Features) -> HeadOutput:
         """Gate and head logits of images."""
 
@@ -98,6 +101,13 @@ class Chunk:
             output = self._networks.head(features)
             return output.gate, output.logits
 
+    def glance_evidence(self) -> NDArray[np.float64]:
+        """Log-likelihoods (clear, bad) by a glance at the shrunken images.  # (k, 2)."""
+        with self._meter.time("glance"):
+            self._meter.glances += len(self)
+            logits = self._networks.glance(self._pixels)
+        return self.evidence.of_glances(logits)
+
     def head_evidence(self) -> NDArray[np.float64]:
         """Log-likelihoods (clear, bad) by the cheap head.  # (k, 2)."""
         return self.evidence.of_heads(self._head[1])
@@ -133,6 +143,8 @@ class Chunk:
     def test(self, images: NDArray[np.intp], *, recompute: bool = False) -> NDArray[np.float32]:
         """Logits (clear, bad) of the individual network for some images.  # (len(images), 2).
 
+        Where no front features are there yet, the front runs on these images alone.
+
         Args:
             images: Their numbers.
             recompute: Run the front again in place of using its cached features, as the paper's cost of
@@ -140,7 +152,8 @@ class Chunk:
         """
         if not len(images):
             return np.empty((0, 2), dtype=np.float32)
-        features = self._run_front(self._pixels[images]) if recompute else self.features[images]
+        known = "features" in vars(self) and not recompute  # cached, as somebody asked for them
+        features = self.features[images] if known else self._run_front(self._pixels[images])
         with self._meter.time("retests"):
             self._meter.retests += len(images)
             return self._networks.individual(features).logits

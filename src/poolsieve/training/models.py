@@ -16,6 +16,7 @@ from poolsieve._version import __version__
 from poolsieve.files import write_atomically
 from poolsieve.networks import (
     Gate,
+    GlanceNetwork,
     IndividualNetwork,
     PooledNetwork,
     SmallerPools,
@@ -41,6 +42,7 @@ class TrainedModel:
         counting: Counting networks by pool size; smaller sizes may share the weights of the largest.
         gate: The gate with its cheap head; with the plain maximum only its head is of use.
         merge: How pools are merged.
+        glance: The small network for the first look, if there is one.
     """
 
     backbone: SplitBackbone
@@ -48,6 +50,7 @@ class TrainedModel:
     counting: dict[int, PooledNetwork]
     gate: Gate
     merge: Merge
+    glance: GlanceNetwork | None = None
 
     @property
     def own_counting(self) -> dict[int, PooledNetwork]:
@@ -60,7 +63,8 @@ class TrainedModel:
         parts |= {"individual.back": self.individual.back, "individual.final": self.individual.final}
         for size, network in self.own_counting.items():
             parts |= {f"counting.{size}.back": network.back, f"counting.{size}.final": network.final}
-        return parts | {"gate": self.gate}
+        parts["gate"] = self.gate
+        return parts if self.glance is None else parts | {"glance": self.glance}
 
 
 def counting_networks(
@@ -111,6 +115,9 @@ def save_model(folder: Path, model: TrainedModel, settings: dict[str, Any]) -> N
         "counting": "separate" if len(model.own_counting) == len(model.counting) else "shared",
         "merge": model.merge,
         "gate_width": model.gate.width,
+        "glance": None
+        if model.glance is None
+        else {"shrink": model.glance.shrink, "stop": model.glance.stop},
         **settings,
     }
     write_atomically(folder / CONFIG_FILE, (json.dumps(config, indent=2) + "\n").encode())
@@ -147,6 +154,7 @@ def load_model(folder: Path, backbone: SplitBackbone | None = None) -> TrainedMo
         ),
         gate=gate,
         merge=merge,
+        glance=GlanceNetwork(backbone, **config["glance"]) if config.get("glance") else None,
     )
     tensors, _ = read_safetensors(folder / MODEL_FILE)
     for prefix, part in model.parts().items():
@@ -156,7 +164,7 @@ def load_model(folder: Path, backbone: SplitBackbone | None = None) -> TrainedMo
             part.load_state_dict(own)
         except RuntimeError as error:
             raise ValueError(f"{folder / MODEL_FILE} does not fit {folder / CONFIG_FILE}: {error}") from error
-    for module in (backbone, model.individual, gate, *model.counting.values()):
+    for module in (backbone, *model.parts().values()):
         module.eval()
     return model
 

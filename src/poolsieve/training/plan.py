@@ -114,6 +114,27 @@ class OutlierSettings:
 
 
 @dataclass(frozen=True)
+class GlanceSettings:
+    """How the glance is trained: the small network that looks at shrunken images first.
+
+    Attributes:
+        shrink: How many times smaller height and width become.
+        stop: Its copy of the backbone ends after this cut point; None copies all of it.
+        epochs: Epochs of balanced images, each drawn anew.
+        batch_images: Images in a step.
+    """
+
+    shrink: int = 2
+    stop: str | None = None
+    epochs: int = 8
+    batch_images: int = 64
+
+    def __post_init__(self) -> None:
+        for name, least in (("shrink", 1), ("epochs", 1), ("batch_images", 2)):
+            _require(getattr(self, name) >= least, name, getattr(self, name), f"{least} or more")
+
+
+@dataclass(frozen=True)
 class TrainingPlan:
     """All settings of one training run.
 
@@ -154,6 +175,7 @@ class TrainingPlan:
             early network that calls most pools clean; the likelihood sees that a later one tells more.
         optimization: How weights are moved.
         outliers: How off-topic images are told by the density of features; None for plain classification.
+        glance: How the small network for the first look is trained; None makes none.
         compile: Let torch compile the networks' steps; needs a C++ compiler, takes about a minute for each
             network, and is then up to twice as fast. Weights differ in the last digits from those without.
         seed: Seed of everything random.
@@ -188,6 +210,7 @@ class TrainingPlan:
     select_by: Selection = "accuracy"
     optimization: Optimization = field(default_factory=Optimization)
     outliers: OutlierSettings | None = None
+    glance: GlanceSettings | None = None
     compile: bool = False
     seed: int = 0
 

@@ -21,7 +21,11 @@ from poolsieve.training.validation import counted
 
 
 def measure(
-    model: TrainedModel, inputs: CachedInputs, plan: TrainingPlan, outliers: OutlierReadings | None = None
+    model: TrainedModel,
+    inputs: CachedInputs,
+    plan: TrainingPlan,
+    outliers: OutlierReadings | None = None,
+    glances: NDArray[np.float32] | None = None,
 ) -> dict[str, Any]:
     """All figures of a model on one split, as plain values for `results.json`."""
     labels = inputs.labels
@@ -37,7 +41,8 @@ def measure(
         pools = draw_pools(labels, split_by_shares(plan.test_pools, plan.shares_of(size)), rng)
         logits, read = counted(network, inputs, pools, None if outliers is None else outliers.counting[size])
         counting[str(size)] = counting_figures(logits, pools, probability[pools.members].sum(axis=1), read)
-    cost = multiply_adds(model.backbone, model.gate)
+    cost = multiply_adds(model.backbone, model.gate, model.glance)
+    parts = {"front": cost.front, "back": cost.back, "final": cost.final, "gate": cost.gate}
     return {
         "images": {"flagged": int(labels.sum()), "ordinary": int((labels == 0).sum())},
         "individual": {
@@ -46,11 +51,13 @@ def measure(
             "specificity": float(np.mean(margin[labels == 0] <= 0)),
         },
         "head": {"auc": float(roc_auc_score(labels, readings.head))},
+        **({} if glances is None else {"glance": {"auc": float(roc_auc_score(labels, glances))}}),
         "counting": counting,
         "cost": {
             "front_share": cost.front_share,
             "gate_share": cost.gate_share,
-            "multiply_adds": {"front": cost.front, "back": cost.back, "final": cost.final, "gate": cost.gate},
+            "glance_share": cost.glance / cost.whole,
+            "multiply_adds": {**parts, "glance": cost.glance},
         },
     }
 
@@ -117,6 +124,11 @@ def table_lines(results: dict[str, Any]) -> list[str]:
         f"cost: front {results['cost']['front_share']:.3f} of an individual test, "
         f"gate with head {results['cost']['gate_share']:.3f}",
     ]
+    if "glance" in results:
+        lines.append(
+            f"glance: AUC {results['glance']['auc']:.4f} at {results['cost']['glance_share']:.3f} of an "
+            "individual test"
+        )
     for size, figures in results["counting"].items():
         lines.append(
             f"pools of {size}: {figures['pools']} pools, exact {figures['exact']:.3f}, within one "

@@ -16,7 +16,7 @@ from poolsieve.bundles.config import OUTLIER_FILE
 from poolsieve.calibration import Calibration, draw_confusion, draw_roc
 from poolsieve.files import write_atomically
 from poolsieve.images.datasets import SPLITS, ImageDataset, load_dataset
-from poolsieve.networks import Gate, IndividualNetwork, SplitBackbone, load_backbone
+from poolsieve.networks import Gate, GlanceNetwork, IndividualNetwork, SplitBackbone, load_backbone
 from poolsieve.progress import Reporter, Task
 from poolsieve.training.checkpoints import PhaseState
 from poolsieve.training.claims import RunFolder, describe_run
@@ -29,6 +29,7 @@ from poolsieve.training.features import (
 )
 from poolsieve.training.folders import DISK_FULL, check_folder
 from poolsieve.training.front import FrontLearner
+from poolsieve.training.glance import GlanceLearner, glance_logits
 from poolsieve.training.history import write_history
 from poolsieve.training.image_front import ImageFrontLearner
 from poolsieve.training.inputs import CachedInputs, ImageInputs, Inputs
@@ -108,12 +109,19 @@ def _train_all(
     phases = _Phases(plan, out, reporter)
     torch.manual_seed(plan.seed)
     model = _new_model(backbone, plan)
+    if model.glance is not None:  # first, while the backbone is as it came
+        _train_glance(model.glance, dataset, plan, phases, backbone)
     if plan.front != "frozen":
         _train_front(model, dataset, plan, phases, cache_dir, reporter)
 
     def cached(split: str) -> CachedInputs:
         array = cached_features(backbone, backbone.cut, dataset, split, plan, cache_dir, reporter)
         return CachedInputs(array, dataset.labels[dataset.of_split(split)])
+
+    def glances(split: str) -> NDArray[np.float32] | None:
+        if model.glance is None:
+            return None
+        return glance_logits(model.glance, _images(backbone, dataset, split, plan))
 
     validation, test = cached("val"), cached("test")
     if plan.individual_epochs or plan.epochs:
@@ -126,7 +134,7 @@ def _train_all(
         outliers = fit_outliers(model, cached("train"), validation, plan, reporter)
         write_atomically(out / OUTLIER_FILE, outliers.to_bytes())
     reporter.line("calibrating on validation data")
-    calibration = calibrate(model, validation, plan, outliers)
+    calibration = calibrate(model, validation, plan, outliers, glances("val"))
     _write_calibration(out, calibration)
     for size, part in calibration.counting.items():
         if part.correlation is None:
@@ -135,7 +143,10 @@ def _train_all(
                 "go together; calibration.json has null there"
             )
     reporter.line(f"measuring on the test split, {plan.test_pools:,} pools of each size; takes some minutes")
-    results = {**measure(model, test, plan, outliers), "unreadable_images": len(dataset.unreadable)}
+    results = {
+        **measure(model, test, plan, outliers, glances("test")),
+        "unreadable_images": len(dataset.unreadable),
+    }
     write_atomically(out / "results.json", (json.dumps(results, indent=2) + "\n").encode())
     for line in table_lines(results):
         reporter.line(line)
@@ -171,6 +182,8 @@ def _write_calibration(out: Path, calibration: Calibration) -> None:
     curves = {"individual network": calibration.individual_roc}
     if calibration.head_roc is not None:
         curves["cheap head"] = calibration.head_roc
+    if calibration.glance_roc is not None:
+        curves["glance"] = calibration.glance_roc
     draw_roc(curves, out / "roc.png")
     for size, part in calibration.counting.items():
         draw_confusion(part.confusion, out / f"confusion-{size}.png")
@@ -224,7 +237,21 @@ def _new_model(backbone: SplitBackbone, plan: TrainingPlan) -> TrainedModel:
         ),
         gate=gate,
         merge=plan.merge,
+        glance=None if plan.glance is None else GlanceNetwork(backbone, plan.glance.shrink, plan.glance.stop),
     )
+
+
+def _images(backbone: SplitBackbone, dataset: ImageDataset, split: str, plan: TrainingPlan) -> ImageInputs:
+    views, preprocessing = view_plan(split, backbone.input_size, plan), backbone.preprocessing
+    return ImageInputs(dataset, split, views, preprocessing.mean, preprocessing.scale)
+
+
+def _train_glance(
+    glance: GlanceNetwork, dataset: ImageDataset, plan: TrainingPlan, phases: _Phases, backbone: SplitBackbone
+) -> None:
+    train_images, validation = (_images(backbone, dataset, split, plan) for split in ("train", "val"))
+    phases.run(GlanceLearner(glance, train_images, validation, plan))
+    glance.eval().requires_grad_(False)
 
 
 def _train_front(
@@ -240,8 +267,7 @@ def _train_front(
 
     def inputs(split: str) -> Inputs:
         if plan.tune_from is None:
-            views, preprocessing = view_plan(split, backbone.input_size, plan), backbone.preprocessing
-            return ImageInputs(dataset, split, views, preprocessing.mean, preprocessing.scale)
+            return _images(backbone, dataset, split, plan)
         array = cached_features(backbone, plan.tune_from, dataset, split, plan, cache_dir, reporter)
         return CachedInputs(array, dataset.labels[dataset.of_split(split)])
 

@@ -34,7 +34,11 @@ EVEN = OutputScaling(1.0, (0.0, 0.0), (0.5, 0.5))
 
 
 def calibrate(
-    model: TrainedModel, inputs: CachedInputs, plan: TrainingPlan, outliers: OutlierReadings | None = None
+    model: TrainedModel,
+    inputs: CachedInputs,
+    plan: TrainingPlan,
+    outliers: OutlierReadings | None = None,
+    glances: NDArray[np.float32] | None = None,
 ) -> Calibration:
     """Fit every output of a model to validation data.
 
@@ -46,6 +50,7 @@ def calibrate(
         inputs: Validation images.
         plan: The settings.
         outliers: How outputs are read where off-topic images are told by the density of features.
+        glances: The glance's logits of the images, if there is a glance. Shape (images,).
     """
     labels = inputs.labels
     readings = read_images(model.individual, model.gate, inputs)
@@ -67,6 +72,8 @@ def calibrate(
         head=fit_scaling(paired(readings.head), labels),
         head_roc=roc_curve(readings.head, labels),
         counting=counting,
+        glance=None if glances is None else fit_scaling(paired(glances), labels),
+        glance_roc=None if glances is None else roc_curve(glances, labels),
     )
 
 

@@ -1,0 +1,57 @@
+"""A small network that glances at a shrunken image, before anything else is computed of it."""
+
+from __future__ import annotations
+
+import copy
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from poolsieve.networks.backbone import SplitBackbone
+
+
+class GlanceNetwork(nn.Module):
+    """Tells from an image of a fraction of the size how bad it looks; images that look clear are done.
+
+    It shares nothing with the other networks, so it may be trained for small images from its first layer on.
+    What is small costs little: at half the height and width a quarter of the multiply-adds. Shrinking is part
+    of the network, so that it takes the same pixels as the front.
+
+    Args:
+        backbone: Its first stages are copied with the weights that they have.
+        shrink: How many times smaller height and width become; whole, and a divisor of the input size.
+        stop: The copy ends after this cut point; None copies the whole backbone. The last stages tell a
+            thousand classes apart and are the largest part of the file.
+
+    Attributes:
+        shrink: As given.
+        stop: As given.
+    """
+
+    def __init__(self, backbone: SplitBackbone, shrink: int = 2, stop: str | None = None) -> None:
+        super().__init__()
+        if shrink < 1 or backbone.input_size % shrink:
+            raise ValueError(
+                f"shrink is {shrink}, but must divide the {backbone.input_size} pixels that "
+                f"{backbone.name} takes"
+            )
+        self.shrink = shrink
+        self.stop = stop
+        self.body = copy.deepcopy(backbone.segment(None, stop))
+        width = backbone.feature_width if stop is None else backbone.stage_shapes[stop][0]
+        self.final = nn.Linear(width, 1)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The logit that each image is bad.  # (N, 3, S, S) -> (N,)."""
+        return self.judge(self.embed(images))
+
+    def embed(self, images: Tensor) -> Tensor:
+        """The vector before the final layer.  # (N, 3, S, S) -> (N, F)."""
+        features = self.body(functional.avg_pool2d(images, self.shrink))
+        vectors: Tensor = features if self.stop is None else features.mean(dim=(2, 3))
+        return vectors
+
+    def judge(self, vectors: Tensor) -> Tensor:
+        """The logit that an image with this vector is bad.  # (N, F) -> (N,)."""
+        logits: Tensor = self.final(vectors)[:, 0]
+        return logits
