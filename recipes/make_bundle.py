@@ -18,7 +18,7 @@ from poolsieve.bundles import Bundle, export_run
 from poolsieve.bundles.loading import SHIPPED
 from poolsieve.bundles.recording import record_bundle
 from poolsieve.progress import Reporter
-from poolsieve.training.plan import OutlierSettings, TrainingPlan, make_plan
+from poolsieve.training.plan import GlanceSettings, OutlierSettings, TrainingPlan, make_plan
 from poolsieve.training.run import train
 
 HERE = Path(__file__).parent
@@ -50,6 +50,7 @@ _TUNED = make_plan(
     gate_width=80,
     head_weight=1.0,
     count_smoothing=0.15,
+    glance=GlanceSettings(stop="block13"),
     compile=True,
 )
 

@@ -16,7 +16,7 @@ from poolsieve.moderation import Moderator
 from poolsieve.schemes import make_scheme
 
 SIDE = 8
-COST = MultiplyAdds(front=220, back=770, final=10, gate=10)
+COST = MultiplyAdds(front=220, back=770, final=10, gate=10, glance=200)
 ROC = RocCurve((0.0, 0.0, 1.0), (0.0, 1.0, 1.0), 1.0)
 
 
@@ -29,7 +29,8 @@ def calibration(pool_sizes, head=True):
         size: CountingCalibration(flat_scaling(size + 1), tuple(map(tuple, np.eye(size + 1, dtype=int))))
         for size in pool_sizes
     }
-    return Calibration(flat_scaling(2), ROC, flat_scaling(2) if head else None, ROC, counting)
+    looks = flat_scaling(2) if head else None
+    return Calibration(flat_scaling(2), ROC, looks, ROC, counting, looks, ROC)
 
 
 def planted_bundle(pool_sizes=(4, 8), merge="gated", head=True):
@@ -65,8 +66,13 @@ class PlantedEngine:
     def __init__(self, *, confidence=10.0, count_confidence=12.0, head_confidence=4.0, delusions=()):
         self.confidence, self.count_confidence = confidence, count_confidence
         self.head_confidence, self.delusions = head_confidence, set(delusions)
-        self.rows = {"front": 0, "head": 0, "individual": 0, "pooled": 0}
+        self.rows = {"glance": 0, "front": 0, "head": 0, "individual": 0, "pooled": 0}
         self.gates = []
+
+    def glance(self, images):
+        self.rows["glance"] += len(images)
+        bad = (images[:, 0, 0, 0] > 127) | np.isin(images[:, 0, 0, 1], list(self.delusions))
+        return (self.head_confidence * (2.0 * bad - 1)).astype(np.float32)
 
     def front(self, images):
         assert images.dtype == np.uint8

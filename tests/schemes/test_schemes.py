@@ -193,6 +193,19 @@ def test_cascade_tests_only_what_the_head_does_not_clear():
     assert set(at_once.decided_by) == {"head"}
 
 
+def test_only_images_that_a_glance_leaves_have_a_front():
+    truth = truth_with(4, 100)
+    engine = PlantedEngine(delusions=np.flatnonzero(~truth)[:6])
+    decision, meter, _ = decide(make_scheme("glance", (8,)), truth, engine=engine)
+    assert np.array_equal(decision.flags, truth)
+    assert (meter.glances, meter.fronts, meter.heads, meter.retests) == (100, 10, 0, 10)
+    assert meter.share == pytest.approx((100 * COST.glance + 10 * COST.whole) / (100 * COST.whole))
+    assert engine.rows["front"] == engine.rows["individual"] == 10
+    assert (decision.decided_by == "glance").sum() == 90
+    with pytest.raises(ValueError, match="no calibrated glance"):
+        decide(make_scheme("glance", (8,)), truth, bundle=planted_bundle(head=False))
+
+
 @pytest.mark.parametrize("name", list_schemes())
 @pytest.mark.parametrize("size", [1, 2, 7, 30, 99])
 def test_a_short_chunk_is_decided_and_never_costs_more_than_individual_testing(name, size):
