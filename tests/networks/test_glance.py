@@ -4,7 +4,17 @@ import pytest
 import torch
 from torch.nn import functional
 
-from poolsieve.networks import GlanceNetwork, multiply_adds
+from poolsieve.networks import GlanceNetwork, load_backbone, multiply_adds
+
+
+@pytest.fixture(scope="module")
+def lite0():
+    return load_backbone("efficientnet-lite0", input_size=128).eval()
+
+
+@pytest.fixture(scope="module")
+def images():
+    return torch.randn(2, 3, 128, 128, generator=torch.Generator().manual_seed(0))
 
 
 def test_it_judges_the_shrunken_image(lite0, images):
@@ -48,3 +58,8 @@ def test_images_must_shrink_evenly(lite0, shrink):
 def test_it_ends_at_a_stage_that_there_is(lite0):
     with pytest.raises(ValueError, match="no cut point"):
         GlanceNetwork(lite0, stop="nowhere")
+
+
+def test_images_too_small_for_the_network_are_refused(lite0):
+    with pytest.raises(ValueError, match="too small for a glance"):
+        GlanceNetwork(lite0, shrink=32)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from poolsieve.bundles import export_run
 from poolsieve.bundles.recording import record_bundle
 from poolsieve.calibration import Calibration
-from poolsieve.cli.app import app
+from poolsieve.cli.bundles import app
 from poolsieve.engines import open_engine
 from poolsieve.moderation import Moderator
 from poolsieve.progress import Reporter
@@ -78,7 +78,7 @@ def test_a_run_that_is_done_goes_on_to_the_same_result(run, task):
 
 def test_another_glance_is_another_run(run, task):
     changed = replace(PLAN, glance=replace(PLAN.glance, epochs=9))
-    with pytest.raises(ValueError, match="glance.epochs: 5 -> 9"):
+    with pytest.raises(ValueError, match=r"glance\.epochs: 5 -> 9"):
         train(task, run[0], changed, cache_dir=run[0] / "cache", backbone=small_backbone())
 
 
@@ -96,7 +96,7 @@ def test_the_bundle_plans_and_moderates_by_a_glance(bundle, task):
     assert bundle.recordings().glances is not None
     assert bundle.config.cost.glance > 0
     files = sorted((task / "test").rglob("*.png"))
-    moderator = Moderator.open(bundle.path, scheme="glance", prevalence=0.5, clear_below=0.05, seed=1)
+    moderator = Moderator.load(bundle.path, scheme="glance", prevalence=0.5, clear_below=0.4, seed=1)
     verdicts = list(moderator.moderate(files))
     assert {verdict.decided_by for verdict in verdicts} == {"glance", "individual"}
     right = [
@@ -106,7 +106,7 @@ def test_the_bundle_plans_and_moderates_by_a_glance(bundle, task):
 
 
 def test_people_see_the_glance(bundle):
-    shown = CliRunner().invoke(app, ["bundles", "show", str(bundle.path)])
+    shown = CliRunner().invoke(app, ["show", str(bundle.path)])
     assert "glance" in shown.output
     card = (bundle.path / "README.md").read_text()
     assert "A glance at 16 px" in card

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -40,6 +41,19 @@ class GlanceNetwork(nn.Module):
         self.body = copy.deepcopy(backbone.segment(None, stop))
         width = backbone.feature_width if stop is None else backbone.stage_shapes[stop][0]
         self.final = nn.Linear(width, 1)
+        self._require_room(backbone.input_size)
+
+    def _require_room(self, input_size: int) -> None:
+        training = self.training
+        try:
+            with torch.no_grad():
+                self.eval()(torch.zeros(1, 3, input_size, input_size))  # shapes alone would not complain
+        except RuntimeError as error:
+            raise ValueError(
+                f"images of {input_size // self.shrink} pixels are too small for a glance; give a smaller "
+                f"shrink or an earlier stop ({error})"
+            ) from error
+        self.train(training)
 
     def forward(self, images: Tensor) -> Tensor:
         """The logit that each image is bad.  # (N, 3, S, S) -> (N,)."""
