@@ -45,11 +45,13 @@ class Competitor(ABC):
         name: On the command line and in tables.
         title: In figures.
         half: Whether it looks at images of half the side.
+        glances: Whether it needs a bundle with a glance.
     """
 
     name: str
     title: str
     half: bool = False
+    glances: bool = False
 
     @abstractmethod
     def prepare(self, tuning: Ground) -> Setup:
@@ -162,6 +164,9 @@ COMPETITORS: dict[str, Competitor] = {
         TunedDecoder("mip", "MIP", decoder="mip"),
         TunedDecoder("bp-hard", "BP, hard", decoder="bp-hard"),
         TunedDecoder("bp", "BP, soft", decoder="bp"),
+        TunedScheme(
+            "glance", "Glance", glances=True, scheme="glance", grid={"clear_below": (3e-5, 1e-4, *_RETESTS)}
+        ),
         TunedScheme("cascade", "Cascade", scheme="cascade", grid={"clear_below": _RETESTS}),
         TunedScheme(
             "adaptive",

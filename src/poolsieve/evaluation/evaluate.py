@@ -74,6 +74,8 @@ def evaluate(
     begin = time.monotonic()
     reporter = reporter or Reporter(quiet=True)
     competitors = plan.check()
+    if bundle.config.glance is None:
+        competitors = [competitor for competitor in competitors if not competitor.glances]
     usual = bundle.config.kind == "classification"
     if not usual:
         # Densities of feature vectors hold at one resolution only.

@@ -31,7 +31,15 @@ if TYPE_CHECKING:
 INK = "#333333"
 FIGURE_GROUPS = {
     "The paper's methods": ("individual", "dorfman", "comp", "ncomp-2", "classo", "mip"),
-    "Bayes, cascade and adaptive": ("individual", "mip", "bp-hard", "bp", "cascade", "adaptive", "auto"),
+    "Bayes, first looks and adaptive": (
+        "individual",
+        "mip",
+        "bp-hard",
+        "bp",
+        "glance",
+        "cascade",
+        "adaptive",
+    ),
     "Half resolution": (
         "individual",
         "mip",
