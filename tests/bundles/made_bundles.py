@@ -15,20 +15,19 @@ from poolsieve.calibration import Calibration, calibrate_counting, fit_scaling, 
 from poolsieve.networks import (
     Gate,
     IndividualNetwork,
-    PooledNetwork,
     Preprocessing,
     SplitBackbone,
     load_backbone,
 )
 from poolsieve.training import make_plan
-from poolsieve.training.models import TrainedModel, load_model, save_model
+from poolsieve.training.models import TrainedModel, counting_networks, load_model, save_model
 
 SIZE = 64
 TINY = 32
 CASES = {
-    "tiny-gated": ("tiny", "gated", (2, 4), "fp32"),
-    "lite0-gated": ("efficientnet-lite0", "gated", (4,), "fp32"),
-    "resnet18-max-fp16": ("resnet18", "max", (3,), "fp16"),
+    "tiny-gated": ("tiny", "gated", (2, 4), "separate", "fp32"),
+    "lite0-gated": ("efficientnet-lite0", "gated", (2, 4), "shared", "fp32"),
+    "resnet18-max-fp16": ("resnet18", "max", (2, 3), "shared", "fp16"),
 }
 
 
@@ -67,13 +66,12 @@ def tiny_backbone():
     ).eval()
 
 
-def networks_on(backbone, merge, pool_sizes):
+def networks_on(backbone, merge, pool_sizes, counting="separate"):
     gate = Gate(backbone.feature_shape[0], width=16)
-    shared = gate if merge == "gated" else None
-    counting = {size: PooledNetwork(backbone, size, merge=merge, gate=shared) for size in pool_sizes}
-    model = TrainedModel(backbone, IndividualNetwork(backbone), counting, gate, merge)
+    networks = counting_networks(backbone, pool_sizes, merge, gate, shared=counting == "shared")
+    model = TrainedModel(backbone, IndividualNetwork(backbone), networks, gate, merge)
     with torch.no_grad():
-        for part in (model.individual.final, *(network.final for network in counting.values())):
+        for part in (model.individual.final, *(network.final for network in model.own_counting.values())):
             nn.init.normal_(part.weight, std=0.3)  # logits of some size, so that differences show
         nn.init.normal_(gate.location.weight, std=3.0)  # gates that are neither open nor shut
     for part in model.parts().values():
@@ -93,20 +91,20 @@ def random_calibration(pool_sizes):
     return Calibration(scaling, roc, scaling, roc, counting)
 
 
-def write_run(folder, backbone, merge="gated", pool_sizes=(2, 4)):
+def write_run(folder, backbone, merge="gated", pool_sizes=(2, 4), counting="separate"):
     """The folder of a training run."""
     folder.mkdir(parents=True)
-    plan = make_plan(backbone=backbone.name, merge=merge, pool_sizes=pool_sizes)
+    plan = make_plan(backbone=backbone.name, merge=merge, pool_sizes=pool_sizes, counting=counting)
     settings = {"task": "discs", "squaring": "pad", "plan": plan.to_json()}
-    save_model(folder, networks_on(backbone, merge, pool_sizes), settings)
+    save_model(folder, networks_on(backbone, merge, pool_sizes, counting), settings)
     random_calibration(pool_sizes).save(folder / "calibration.json")
     return folder
 
 
 def make_bundle(root, case):
-    name, merge, pool_sizes, precision = CASES[case]
+    name, merge, pool_sizes, counting, precision = CASES[case]
     run = root / f"run-{case}"
-    write_run(run, named_backbone(name), merge, pool_sizes)
+    write_run(run, named_backbone(name), merge, pool_sizes, counting)
     bundle = export_run(run, root / case, precision=precision, backbone=named_backbone(name))
     return MadeBundle(bundle, load_model(run, named_backbone(name)))
 

@@ -27,7 +27,7 @@ from poolsieve.training.validation import calibrate
 
 QUICK = Optimization(learning_rate=5e-3, pretrained_rate=1.0, averaging=0.8, dropout=0.0, label_smoothing=0.0)
 PLAN = TrainingPlan(
-    pool_sizes=(4,),
+    pool_sizes=(2, 4),
     views=2,
     individual_epochs=4,
     epochs=4,
@@ -91,6 +91,7 @@ def test_off_topic_images_and_pools_are_told(run):
     assert results["individual"]["specificity"] > 0.9
     assert results["counting"]["4"]["auc_0_1"] > 0.95
     assert results["counting"]["4"]["within_one"] > 0.9
+    assert results["counting"]["2"]["auc_0_1"] > 0.95
 
 
 def test_the_bundle_is_whole_and_says_what_it_is(run):
@@ -98,6 +99,8 @@ def test_the_bundle_is_whole_and_says_what_it_is(run):
     assert verify_bundle(bundle.path) == []
     assert bundle.config.kind == "outlier"
     assert "outliers.safetensors" in bundle.config.files
+    assert bundle.config.counting == "shared"
+    assert "pooled-2.onnx" not in bundle.config.files
     assert bundle.outliers.individual.by_density == (plan.outliers.reading == "density")
     assert "off-topic" in (bundle.path / "README.md").read_text()
 
@@ -108,20 +111,15 @@ def test_scores_of_the_bundle_are_those_of_the_trained_networks(run, task, engin
     model, inputs = load_model(root / "run", small_backbone()), split_inputs(root, task, "test")
     features = inputs.plain(np.arange(len(inputs.labels)))
     opened = open_engine(bundle, engine, threads=1)
-    pools = draw_pools(inputs.labels, [20, 10, 5, 5, 5], np.random.default_rng(0))
     images = read_images(model.individual, model.gate, inputs)
-    by_torch = read_pool_vectors(model.counting[4], inputs, pools)
     plain = features.contiguous().numpy()
     gate = opened.head(plain).gate
-    cases = [
-        (bundle.outliers.individual, images.individual, images.vectors, opened.individual(plain)),
-        (
-            bundle.outliers.counting[4],
-            by_torch.logits,
-            by_torch.vectors,
-            opened.pooled(plain, gate, pools.members, 4),
-        ),
-    ]
+    cases = [(bundle.outliers.individual, images.individual, images.vectors, opened.individual(plain))]
+    for size, numbers in ((2, [20, 10, 5]), (4, [20, 10, 5, 5, 5])):
+        pools = draw_pools(inputs.labels, numbers, np.random.default_rng(0))
+        by_torch = read_pool_vectors(model.counting[size], inputs, pools)
+        output = opened.pooled(plain, gate, pools.members, size)
+        cases.append((bundle.outliers.counting[size], by_torch.logits, by_torch.vectors, output))
     for reading, logits, vectors, output in cases:
         expected, counts = reading.read(logits, vectors)
         scores = reading.mixture.scores(vectors)

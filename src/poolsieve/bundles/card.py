@@ -47,6 +47,7 @@ def model_card(
         f"{' × '.join(map(str, config.feature_shape))}.",
         f"- Images are made square by {'padding with zeros' if config.squaring == 'pad' else 'stretching'}.",
         f"- Pools are merged by {'a gated' if config.merge == 'gated' else 'the plain'} maximum.",
+        *_sharing_lines(config),
         f"- One individual test costs {cost.whole / 1e6:.1f} million multiply-adds; the front is "
         f"{cost.front_share:.1%} of it, the gate with the cheap head another {cost.gate_share:.1%}.",
         *_glance_lines(config),
@@ -80,6 +81,12 @@ def model_card(
         *([notes.strip(), ""] if notes.strip() else []),
     ]
     return "\n".join(lines)
+
+
+def _sharing_lines(config: BundleConfig) -> list[str]:
+    if config.counting == "separate":
+        return []
+    return ["- One counting network serves all pool sizes; it was trained on pools of each."]
 
 
 def _what(config: BundleConfig) -> str:

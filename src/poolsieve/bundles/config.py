@@ -22,6 +22,7 @@ FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH = "front.onnx", "head.onnx", "individu
 GLANCE_GRAPH = "glance.onnx"
 
 Merge = Literal["gated", "max"]
+Counting = Literal["shared", "separate"]
 Kind = Literal["classification", "outlier"]
 Squaring = Literal["pad", "stretch"]
 WeightPrecision = Literal["fp32", "fp16"]
@@ -124,6 +125,8 @@ class BundleConfig:
         files: Every other file of the bundle.
         versions: Of the software that made it.
         glance: The small network for a first look, if there is one.
+        counting: "shared" if the counting network of the largest pools serves all sizes; the first r + 1 of
+            its outputs are those of pools of r. "separate" if each size has its own.
     """
 
     format_version: int
@@ -146,11 +149,21 @@ class BundleConfig:
     files: Mapping[str, FileRecord]
     versions: Mapping[str, str]
     glance: GlanceRecord | None = None
+    counting: Counting = "separate"
+
+    @property
+    def network_sizes(self) -> tuple[int, ...]:
+        """Pool sizes that have a counting network of their own."""
+        return self.pool_sizes[-1:] if self.counting == "shared" else self.pool_sizes
+
+    def counting_graph(self, pool_size: int) -> str:
+        """File of the graph that counts in pools of that size."""
+        return pooled_graph(self.pool_sizes[-1] if self.counting == "shared" else pool_size)
 
     @property
     def graphs(self) -> tuple[str, ...]:
         """Files of all graphs."""
-        graphs = (FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH, *map(pooled_graph, self.pool_sizes))
+        graphs = (FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH, *map(pooled_graph, self.network_sizes))
         return graphs if self.glance is None else (*graphs, GLANCE_GRAPH)
 
     def to_json(self) -> dict[str, Any]:
@@ -210,6 +223,8 @@ class BundleConfig:
             files=_file_records(read.mapping("files")),
             versions={name: str(value) for name, value in read.mapping("versions").items()},
             glance=_glance_record(read.mapping("glance")) if values.get("glance") is not None else None,
+            # Bundles from before networks were shared do not say.
+            counting=read.choice("counting", ("shared", "separate")) if "counting" in values else "separate",
         )
         if config.cost.whole == 0 or not all(value > 0 for value in config.scale):
             raise ValueError("the cost of the whole network and every scale must be above 0")

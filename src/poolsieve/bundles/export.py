@@ -253,4 +253,5 @@ def _describe(
             "opset": str(OPSET),
         },
         glance=glance,
+        counting=model.sharing,
     )

@@ -60,7 +60,7 @@ def graph_specs(config: BundleConfig) -> dict[str, GraphSpec]:
         HEAD_GRAPH: GraphSpec(_float("features", *maps), (_float("gate", 1, *maps[1:]), _float("logit"))),
         INDIVIDUAL_GRAPH: GraphSpec(_float("features", *maps), (_float("logits", 2), vector)),
     }
-    for pool_size in config.pool_sizes:
+    for pool_size in config.network_sizes:
         outputs = (_float("logits", pool_size + 1), vector)
         specs[pooled_graph(pool_size)] = GraphSpec(_float("merged", *maps), outputs)
     if config.glance is not None:

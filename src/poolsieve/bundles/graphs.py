@@ -76,7 +76,7 @@ def export_graphs(model: TrainedModel, config: BundleConfig, precision: WeightPr
         HEAD_GRAPH: model.gate,
         INDIVIDUAL_GRAPH: _Back(model.individual.back, model.individual.final),
     }
-    for size, network in model.counting.items():
+    for size, network in model.own_counting.items():
         modules[pooled_graph(size)] = _Back(network.back, network.final)
     if model.glance is not None:
         modules[GLANCE_GRAPH] = _Front(model.glance, model.backbone.preprocessing)

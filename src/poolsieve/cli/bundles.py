@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from poolsieve.bundles import Bundle
+    from poolsieve.bundles import Bundle, BundleConfig
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -151,6 +151,11 @@ def _location(path: Path) -> str:
     return path.name if path.parent == SHIPPED else str(path)
 
 
+def _pool_sizes(config: BundleConfig) -> str:
+    sizes = ", ".join(map(str, config.pool_sizes))
+    return f"{sizes}, counted by one network" if config.counting == "shared" else sizes
+
+
 def _description(bundle: Bundle) -> list[tuple[str, str]]:
     config, calibration = bundle.config, bundle.calibration
     cost = config.cost
@@ -161,7 +166,7 @@ def _description(bundle: Bundle) -> list[tuple[str, str]]:
         ("task", f"{config.task} ({config.kind})"),
         ("backbone", f"{config.backbone} at {config.input_size} px, cut after {config.cut}"),
         ("features", f"{' × '.join(map(str, config.feature_shape))}, merged by {config.merge} maximum"),
-        ("pool sizes", ", ".join(map(str, config.pool_sizes))),
+        ("pool sizes", _pool_sizes(config)),
         (
             "cost",
             f"{cost.whole / 1e6:.1f} million multiply-adds for one test, front {cost.front_share:.3f}, "

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from poolsieve.bundles import Bundle
-from poolsieve.bundles.config import FRONT_GRAPH, GLANCE_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH, pooled_graph
+from poolsieve.bundles.config import FRONT_GRAPH, GLANCE_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH
 from poolsieve.bundles.graph_specs import TensorSpec, graph_specs
 from poolsieve.engines.merging import checked_pools, merge_block
 from poolsieve.outliers import OutlierReading
@@ -163,7 +163,7 @@ class Engine(ABC):
             features: Front features of n images.  # (n, C, H, W)
             gate: Their gates from `head` if the bundle merges gated features, and else None.  # (n, 1, H, W)
             pools: Image numbers of each pool, −1 where a place is empty.  # (m, up to pool_size)
-            pool_size: Which counting network.
+            pool_size: Which counting network; one that serves several sizes gives the outputs of this one.
         """
         config = self.bundle.config
         if pool_size not in config.pool_sizes:
@@ -171,7 +171,7 @@ class Engine(ABC):
                 f"the bundle {self.bundle.name} reads pools of {', '.join(map(str, config.pool_sizes))}, "
                 f"not of {pool_size}"
             )
-        file = pooled_graph(pool_size)
+        file = config.counting_graph(pool_size)
         features = _checked(features, self._specs[file].input)
         if (gate is None) == (config.merge == "gated"):
             raise ValueError(
@@ -184,6 +184,7 @@ class Engine(ABC):
                 raise ValueError(f"features of {len(features)} images, but gates of {len(gate)}")
         table = checked_pools(pools, len(features), pool_size)
         logits, vectors = self._run(file, len(table), lambda rows: merge_block(features, gate, table[rows]))
+        logits = np.ascontiguousarray(logits[:, : pool_size + 1])
         outliers = self.bundle.outliers
         reading = None if outliers is None else outliers.counting[pool_size]
         return _read(NetworkOutput(logits, vectors), reading)

@@ -21,7 +21,7 @@ from poolsieve.bundles.config import (
 )
 from poolsieve.engines.base import Engine, Precision, Run, one_by_one
 from poolsieve.networks import Gate, GlanceNetwork, IndividualNetwork, PooledNetwork, load_backbone
-from poolsieve.training.models import TrainedModel
+from poolsieve.training.models import TrainedModel, counting_networks
 
 
 class TorchEngine(Engine):
@@ -67,7 +67,7 @@ class TorchEngine(Engine):
             gate, logits = model.gate(batch)
             return gate, logits
         networks: dict[str, IndividualNetwork | PooledNetwork] = {INDIVIDUAL_GRAPH: model.individual}
-        networks |= {pooled_graph(size): network for size, network in model.counting.items()}
+        networks |= {pooled_graph(size): network for size, network in model.own_counting.items()}
         chosen = networks[file]
         vectors = chosen.back(batch)
         return chosen.final(vectors), vectors
@@ -94,10 +94,8 @@ def bundle_model(bundle: Bundle) -> TrainedModel:
             f"torch cannot rebuild the bundle {bundle.name}: {error}; use another engine"
         ) from error
     gate = Gate(backbone.feature_shape[0], config.gate_width)
-    shared = gate if config.merge == "gated" else None
-    counting = {
-        size: PooledNetwork(backbone, size, merge=config.merge, gate=shared) for size in config.pool_sizes
-    }
+    shared = config.counting == "shared"
+    counting = counting_networks(backbone, config.pool_sizes, config.merge, gate, shared=shared)
     glance = None
     if config.glance is not None:
         glance = GlanceNetwork(backbone, config.glance.shrink, config.glance.stop)

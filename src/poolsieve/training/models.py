@@ -25,6 +25,7 @@ from poolsieve.networks import (
 )
 from poolsieve.networks.pooled import Merge
 from poolsieve.networks.weights import read_safetensors
+from poolsieve.training.plan import Counting
 
 MODEL_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
@@ -56,6 +57,11 @@ class TrainedModel:
     def own_counting(self) -> dict[int, PooledNetwork]:
         """The counting networks that have weights of their own, by pool size."""
         return {size: net for size, net in self.counting.items() if not isinstance(net, SmallerPools)}
+
+    @property
+    def sharing(self) -> Counting:
+        """Whether one counting network serves all pool sizes."""
+        return "separate" if len(self.own_counting) == len(self.counting) else "shared"
 
     def parts(self) -> dict[str, nn.Module]:
         """The separately trained parts by the prefix of their names in `model.safetensors`."""
@@ -112,7 +118,7 @@ def save_model(folder: Path, model: TrainedModel, settings: dict[str, Any]) -> N
         "mean": list(backbone.preprocessing.mean),
         "scale": list(backbone.preprocessing.scale),
         "pool_sizes": sorted(model.counting),
-        "counting": "separate" if len(model.own_counting) == len(model.counting) else "shared",
+        "counting": model.sharing,
         "merge": model.merge,
         "gate_width": model.gate.width,
         "glance": None
