@@ -120,7 +120,9 @@ def test_readings_of_both_sizes_are_remembered_apart(shared, tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (6, 32, 32, 3), dtype=np.uint8)
     features = engine.front(images).features
     head, individual = engine.head(features), engine.individual(features)
-    records = ImageRecords(features, head.gate, head.logits, individual.logits, individual.vectors)
+    records = ImageRecords(
+        features, head.gate, head.logits, individual.logits, individual.vectors, np.zeros(6)
+    )
     numbers, pools = np.arange(6), np.array([[0, 1], [4, 5]])
     for known in (False, True):  # the second time from the file
         with PoolMemory(tmp_path / "pools.log") as memory:
