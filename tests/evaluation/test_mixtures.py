@@ -27,6 +27,15 @@ def test_a_mixture_holds_its_share_and_every_image_equally_often(prevalence, ima
     assert np.array_equal(covered, np.arange(images))
 
 
+def test_mixtures_of_two_prevalences_differ_only_where_bad_images_are_more():
+    rare, frequent = (draw_mixture(LABELS, p, 1000, np.random.default_rng(3)) for p in (0.02, 0.05))
+    assert np.flatnonzero(rare.images != frequent.images).tolist() == np.flatnonzero(
+        frequent.bad & ~rare.bad
+    ).tolist()
+    assert not (rare.bad & ~frequent.bad).any()
+    assert (rare.bad.sum(), frequent.bad.sum()) == (20, 50)
+
+
 def test_bad_images_stand_anywhere():
     mixture = draw_mixture(LABELS, 0.5, 10_000, np.random.default_rng(0))
     halves = mixture.bad.reshape(2, -1).sum(axis=1)

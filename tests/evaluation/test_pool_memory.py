@@ -4,23 +4,42 @@ import pytest
 from poolsieve.evaluation.pool_memory import PoolMemory
 
 
-def never():
+def never(pools):
     raise AssertionError("computed again")
+
+
+def sums(pools):
+    """Something to compute of pools."""
+    return np.stack([pools.sum(axis=1), pools.max(axis=1)], axis=1).astype(np.float32)
 
 
 def test_equal_pools_are_read_once_and_survive_the_process(tmp_path):
     pools = np.array([[3, 1], [2, -1]])
-    table = np.arange(6, dtype=np.float32).reshape(2, 3)
     with PoolMemory(tmp_path / "deep" / "pools.log") as memory:
-        assert np.array_equal(memory.recall(pools, "a", lambda: table), table)
-        assert np.array_equal(memory.recall(pools, "a", never), table)
-        # Another label, order or shape is another question.
-        for other, label in ((pools, "b"), (pools[::-1], "a"), (pools.reshape(1, 4), "a")):
-            memory.recall(other, label, lambda: table + 1)
-        assert (memory.recalled, memory.computed) == (1, 4)
+        assert np.array_equal(memory.recall(pools, "a", sums), sums(pools))
+        assert np.array_equal(memory.recall(pools[::-1], "a", never), sums(pools)[::-1])
+        # Another label or shape is another question.
+        memory.recall(pools, "b", lambda asked: sums(asked) + 1)
+        memory.recall(pools.reshape(1, 4), "a", lambda asked: np.zeros((1, 9)))
+        assert (memory.recalled, memory.computed) == (2, 5)
     with PoolMemory(tmp_path / "deep" / "pools.log") as memory:
-        assert len(memory) == 4
-        assert np.array_equal(memory.recall(pools.astype(np.int32), "a", never), table)
+        assert len(memory) == 5
+        assert np.array_equal(memory.recall(pools.astype(np.int32), "a", never), sums(pools))
+        assert np.array_equal(memory.recall(pools, "b", never), sums(pools) + 1)
+
+
+def test_only_the_pools_that_are_not_known_are_computed():
+    asked = []
+
+    def compute(pools):
+        asked.append(pools.tolist())
+        return sums(pools)
+
+    memory = PoolMemory()
+    memory.recall(np.array([[0, 1], [2, 3]]), "a", compute)
+    pools = np.array([[4, 5], [2, 3], [6, 7], [0, 1]])
+    assert np.array_equal(memory.recall(pools, "a", compute), sums(pools))
+    assert asked == [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "header", "garbage"])
@@ -28,7 +47,7 @@ def test_an_unfinished_or_damaged_end_is_dropped(tmp_path, damage):
     file = tmp_path / "pools.log"
     with PoolMemory(file) as memory:
         for k in range(5):
-            memory.recall(np.array([[k]]), "a", lambda k=k: np.full((1, 3), k, dtype=np.float32))
+            memory.recall(np.array([[k]]), "a", lambda pools, k=k: np.full((1, 3), k, dtype=np.float32))
     data = bytearray(file.read_bytes())
     record = len(data) // 5
     if damage == "cut":
@@ -36,13 +55,13 @@ def test_an_unfinished_or_damaged_end_is_dropped(tmp_path, damage):
     elif damage == "flipped":
         data[-1] ^= 1
     elif damage == "header":
-        data[4 * record + 18] ^= 1
+        data[4 * record + 2] ^= 1
     else:
         data += b"\xff" * 300
     file.write_bytes(bytes(data))
     with PoolMemory(file) as memory:
         assert len(memory) == (5 if damage == "garbage" else 4)
-        memory.recall(np.array([[4]]), "a", lambda: np.full((1, 3), 4, dtype=np.float32))
+        memory.recall(np.array([[4]]), "a", lambda pools: np.full((1, 3), 4, dtype=np.float32))
     with PoolMemory(file) as memory:
         for k in range(5):
             assert (memory.recall(np.array([[k]]), "a", never) == k).all()

@@ -70,21 +70,6 @@ def test_a_scheme_on_records_decides_as_in_moderation(bundle, images, tmp_path, 
             assert spent == {**moderator.totals.meter.counts(), "seconds": None}
 
 
-def test_vectors_of_pools_are_remembered_if_asked_for(bundle, images, tmp_path):
-    engine = open_engine(bundle, "openvino", threads=1)
-    folder = cache_folder(tmp_path, engine, images)
-    records = record_images(folder, engine, images, QUIET) if folder.mkdir() is None else None
-    pools = np.array([[0, 1, 2, -1], [2, 3, 1, 0]])
-    numbers = np.array([7, 3, 9, 1])
-    plain = engine.pooled(records.features, records.gates, np.where(pools < 0, -1, numbers[pools]), 8)
-    with PoolMemory() as memory:
-        networks = RecordedNetworks(records, engine, memory, vectors=True)
-        for _ in range(2):
-            output = networks.pooled(numbers, numbers, pools, 8)
-            np.testing.assert_array_equal(output.logits, plain.logits)
-            np.testing.assert_array_equal(output.vectors, plain.vectors)
-
-
 def test_an_interrupted_cache_goes_on_where_it_stopped(bundle, images, tmp_path, small_parts, monkeypatch):
     engine = open_engine(bundle, "openvino", threads=1)
     folder = cache_folder(tmp_path, engine, images)

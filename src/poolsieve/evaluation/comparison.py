@@ -69,10 +69,10 @@ def compare(
                     site.images.labels,
                     prevalence,
                     number,
-                    np.random.default_rng([plan.seed, split, round(prevalence * 1e9)]),
+                    np.random.default_rng([plan.seed, split]),
                 )
                 for split, (site, number) in enumerate(
-                    ((full.tuning, plan.tuning_draws(prevalence)), (full.measuring, plan.images))
+                    ((full.tuning, plan.tuning_draws), (full.measuring, plan.images))
                 )
             ]
             floor = 1.0

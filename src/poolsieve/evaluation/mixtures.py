@@ -35,7 +35,9 @@ def draw_mixture(labels: ArrayLike, prevalence: float, images: int, rng: np.rand
     """Draw `images` images of which a share `prevalence` is bad, and shuffle them.
 
     Every bad image is drawn equally often, up to one, and so is every clear one: images are dealt round after
-    round, each round in a new order.
+    round, each round in a new order. With an equal seed and number, mixtures of different prevalences are
+    nested: the rarer bad images are, the more of their places hold ordinary ones, and no other place changes.
+    Pools that hold the same images at both prevalences then need to be read once only.
 
     Args:
         labels: 1 for each distinct image that is bad, 0 for the others.  # (distinct,)
@@ -47,16 +49,18 @@ def draw_mixture(labels: ArrayLike, prevalence: float, images: int, rng: np.rand
         ValueError: There is nothing to draw from, or less than one bad or clear image would be drawn.
     """
     truth, number = np.asarray(labels), bad_draws(prevalence, images)
-    drawn = []
-    for label, name, wanted in ((1, "bad", number), (0, "ordinary", images - number)):
+    order = rng.permutation(images)
+    drawn = np.empty(images, dtype=np.intp)
+    # Bad images are dealt to places from one end of the order, ordinary ones from the other.
+    sides = ((1, "bad", order[:number]), (0, "ordinary", order[number:][::-1]))
+    for (label, name, places), dealer in zip(sides, rng.spawn(2), strict=True):
         distinct = np.flatnonzero(truth == label)
         if not len(distinct):
             raise ValueError(f"there is no {name} image (label {label}) to draw from")
-        rounds = -(-wanted // len(distinct))
-        drawn.append(np.concatenate([rng.permutation(distinct) for _ in range(rounds)])[:wanted])
-    order = rng.permutation(images)
-    places = np.concatenate(drawn)[order]
-    return Mixture(places, truth[places] == 1, prevalence)
+        rounds = -(-len(places) // len(distinct))
+        dealt = np.concatenate([dealer.permutation(distinct) for _ in range(rounds)])
+        drawn[places] = dealt[: len(places)]
+    return Mixture(drawn, truth[drawn] == 1, prevalence)
 
 
 def bad_draws(prevalence: float, images: int) -> int:

@@ -10,7 +10,7 @@ from poolsieve.evaluation.simulate import PAPER_PREVALENCES
 from poolsieve.images.datasets import SPLITS
 
 LEAST_TUNING = 20_000
-LEAST_TUNING_BAD = 100
+LEAST_TUNING_BAD = 50
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class EvaluationPlan:
         prevalences: Shares of bad images.
         images: Draws at each prevalence.
         tuning_images: Draws of validation images at each prevalence, to tune on; None for `LEAST_TUNING`, and
-            at least as many as hold `LEAST_TUNING_BAD` bad ones.
+            at least as many as hold `LEAST_TUNING_BAD` bad ones at the smallest prevalence.
         methods: Names of the methods; None for all.
         split: Split to measure on.
         tuning_split: Split to tune on.
@@ -56,14 +56,15 @@ class EvaluationPlan:
         if not self.prevalences:
             raise ValueError("name at least one prevalence")
         for prevalence in self.prevalences:
-            for images in (self.images, self.tuning_draws(prevalence)):
+            for images in (self.images, self.tuning_draws):
                 bad_draws(prevalence, images)
         if self.timing_images < 0:
             raise ValueError(f"timing_images is {self.timing_images}; give a number from 0 on")
         return choose_competitors(self.methods)
 
-    def tuning_draws(self, prevalence: float) -> int:
-        """Draws of validation images at a prevalence."""
+    @property
+    def tuning_draws(self) -> int:
+        """Draws of validation images at each prevalence, as many at all of them: see `draw_mixture`."""
         if self.tuning_images is not None:
             return self.tuning_images
-        return max(LEAST_TUNING, round(LEAST_TUNING_BAD / max(prevalence, 1e-6)))
+        return max(LEAST_TUNING, round(LEAST_TUNING_BAD / max(min(self.prevalences), 1e-6)))

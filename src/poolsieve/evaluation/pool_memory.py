@@ -18,25 +18,26 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-_HEADER = struct.Struct("<16sIIII")
-"""Key, rows, columns, checksum of the numbers, checksum of what stands before."""
+_HEADER = struct.Struct("<IIII")
+"""Rows, columns, checksum of keys and numbers, checksum of what stands before."""
+_KEY = 16
 _LARGEST = 1 << 28
 """Numbers in a record at most; more must be damage."""
 
 
 class PoolMemory:
-    """A memory of tables of numbers by the pools that they were read from; a context manager.
+    """A memory of rows of numbers by the pools that they were read from; a context manager.
 
     Args:
         path: The file; None remembers in this process only.
 
     Attributes:
-        recalled: Tables that were asked for and known.
-        computed: Tables that were asked for and not known.
+        recalled: Pools that were asked for and known.
+        computed: Pools that were asked for and not known.
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self._tables: dict[bytes, NDArray[np.float32]] = {}
+        self._rows: dict[bytes, NDArray[np.float32]] = {}
         self._stream: IO[bytes] | None = None
         self.recalled = self.computed = 0
         if path is not None:
@@ -53,7 +54,7 @@ class PoolMemory:
         self.close()
 
     def __len__(self) -> int:
-        return len(self._tables)
+        return len(self._rows)
 
     def close(self) -> None:
         """Write what is left to the disk."""
@@ -64,30 +65,43 @@ class PoolMemory:
             self._stream = None
 
     def recall(
-        self, pools: NDArray[np.integer], label: str, compute: Callable[[], NDArray[np.float32]]
+        self,
+        pools: NDArray[np.integer],
+        label: str,
+        compute: Callable[[NDArray[np.integer]], NDArray[np.float32]],
     ) -> NDArray[np.float32]:
-        """The table of some pools, computed if it is not known.
+        """The rows of some pools; those that are not known are computed, all at once.
 
         Args:
             pools: Numbers of the distinct images in each pool.  # (m, r)
             label: What is read of them, such as the network's name.
-            compute: Gives the table.  # (m, columns)
+            compute: Gives the rows of some of the pools.  # (k, r) -> (k, columns)
+
+        Returns:
+            What was read.  # (m, columns)
         """
-        digest = hashlib.blake2b(f"{label} {pools.shape}".encode(), digest_size=16)
-        digest.update(np.ascontiguousarray(pools, dtype="<i8").tobytes())
-        key = digest.digest()
-        if key in self._tables:
-            self.recalled += 1
-            return self._tables[key]
-        table = np.ascontiguousarray(compute(), dtype="<f4")
-        self.computed += 1
-        self._tables[key] = table
+        members = np.ascontiguousarray(pools, dtype="<i8")
+        start = hashlib.blake2b(f"{label} {members.shape[1]}".encode(), digest_size=_KEY)
+        keys = []
+        for row in members:
+            digest = start.copy()
+            digest.update(row.data)
+            keys.append(digest.digest())
+        missing = [k for k, key in enumerate(keys) if key not in self._rows]
+        self.recalled += len(keys) - len(missing)
+        if missing:
+            self.computed += len(missing)
+            table = np.ascontiguousarray(compute(members[missing]), dtype="<f4")
+            self._write([keys[k] for k in missing], table)
+        return np.stack([self._rows[key] for key in keys])
+
+    def _write(self, keys: list[bytes], table: NDArray[np.float32]) -> None:
+        self._rows.update(zip(keys, table, strict=True))
         if self._stream is not None:
-            data = table.tobytes()
-            head = _HEADER.pack(key, *table.shape, zlib.crc32(data), 0)[:-4]
+            data = b"".join(keys) + table.tobytes()
+            head = struct.pack("<III", *table.shape, zlib.crc32(data))
             self._stream.write(head + struct.pack("<I", zlib.crc32(head)) + data)
             self._stream.flush()
-        return table
 
     def _read(self) -> None:
         """Read all whole records, and drop what follows the last of them."""
@@ -99,13 +113,16 @@ class PoolMemory:
             head = stream.read(_HEADER.size)
             if len(head) < _HEADER.size:
                 break
-            key, rows, columns, checksum, own = _HEADER.unpack(head)
+            rows, columns, checksum, own = _HEADER.unpack(head)
             if zlib.crc32(head[:-4]) != own or rows * columns > _LARGEST:
                 break
-            data = stream.read(4 * rows * columns)
-            if len(data) < 4 * rows * columns or zlib.crc32(data) != checksum:
+            size = rows * (_KEY + 4 * columns)
+            data = stream.read(size)
+            if len(data) < size or zlib.crc32(data) != checksum:
                 break
-            self._tables[key] = np.frombuffer(data, dtype="<f4").reshape(rows, columns)
+            keys = [data[start : start + _KEY] for start in range(0, rows * _KEY, _KEY)]
+            table = np.frombuffer(data, dtype="<f4", offset=rows * _KEY).reshape(rows, columns)
+            self._rows.update(zip(keys, table, strict=True))
             whole = stream.tell()
         stream.truncate(whole)
         stream.seek(0, os.SEEK_END)

@@ -54,7 +54,6 @@ def describe_run(
     versions = [f"poolsieve {__version__}", f"Python {platform.python_version()}"]
     versions += [f"{name} {metadata.version(package)}" for name, package in packages.items()]
     config = bundle.config
-    draws = [plan.tuning_draws(prevalence) for prevalence in plan.prevalences]
     return {
         "bundle": f"{bundle.name}, task {config.task}, sha256 of config.json {bundle.hash}",
         "network": f"{config.backbone} at {config.input_size} px, front {config.cost.front_share:.1%} of "
@@ -63,8 +62,7 @@ def describe_run(
         "data": f"{data_name or 'unnamed'}; {dataset.describe()}",
         "measured on": f"split {plan.split}, sha256 of contents {dataset.content_hash(plan.split)}",
         "tuned on": f"split {plan.tuning_split}, sha256 of contents "
-        f"{dataset.content_hash(plan.tuning_split)}, "
-        f"{min(draws):,} to {max(draws):,} images at each prevalence",
+        f"{dataset.content_hash(plan.tuning_split)}, {plan.tuning_draws:,} images at each prevalence",
         "images": f"{plan.images:,} at each prevalence",
         "seed": str(plan.seed),
         "engine": engine,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from poolsieve.designs import NO_IMAGE
 from poolsieve.engines.base import FrontFeatures, HeadOutput, NetworkOutput
 from poolsieve.evaluation.pool_memory import PoolMemory
+from poolsieve.outliers import OutlierReadings
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,9 @@ class RecordedNetworks:
 
     Args:
         records: What is known of the distinct images.
-        engine: Reads pools.
-        memory: Remembers readings of pools; None computes them each time.
-        vectors: Also give (and remember) the vectors of pools, which are many numbers.
+        engine: Reads pools; like the records it gives the networks' own outputs.
+        memory: Remembers readings of pools; None remembers them in this process only.
+        outliers: How outputs are read by the density of their vectors; None for classification.
     """
 
     def __init__(
@@ -71,9 +72,13 @@ class RecordedNetworks:
         engine: PoolReader,
         memory: PoolMemory | None = None,
         *,
-        vectors: bool = False,
+        outliers: OutlierReadings | None = None,
     ) -> None:
-        self._records, self._engine, self._memory, self._vectors = records, engine, memory, vectors
+        self._records, self._engine, self._outliers = records, engine, outliers
+        self._memory = PoolMemory() if memory is None else memory
+        self._logits = records.logits
+        if outliers is not None:
+            self._logits, _ = outliers.individual.read(records.logits, records.vectors)
 
     def front(self, images: NDArray[Any]) -> FrontFeatures:
         """Numbers of images as they are, in place of features.  # (k,) -> (k,)."""
@@ -88,29 +93,28 @@ class RecordedNetworks:
         return HeadOutput(features, self._records.head_logits[features])
 
     def individual(self, features: NDArray[Any]) -> NetworkOutput:
-        """Recorded outputs of the individual network."""
-        return NetworkOutput(self._records.logits[features], self._records.vectors[features])
+        """Recorded outputs of the individual network, as they are read."""
+        return NetworkOutput(self._logits[features], self._records.vectors[features])
 
     def pooled(
         self, features: NDArray[Any], gate: NDArray[Any] | None, pools: NDArray[np.integer], pool_size: int
     ) -> NetworkOutput:
-        """What the engine says of pools; a gate means that merging is gated."""
+        """What is read of pools; a gate means that merging is gated. Vectors are not kept.  # (m, 0)."""
         members = np.where(pools == NO_IMAGE, NO_IMAGE, features[pools])
+        gates = None if gate is None else self._records.gates
+        reading = None if self._outliers is None else self._outliers.counting[pool_size]
+        label = f"pools of {pool_size}" + (f", {reading.mixture.digest}" if reading else "")
 
-        def compute() -> NetworkOutput:
-            gates = None if gate is None else self._records.gates
-            return self._engine.pooled(self._records.features, gates, members, pool_size)
+        def compute(asked: NDArray[np.integer]) -> NDArray[np.float32]:
+            output = self._engine.pooled(self._records.features, gates, asked, pool_size)
+            if reading is None:
+                return output.logits
+            scores = reading.mixture.scores(output.vectors)
+            return np.column_stack([output.logits, scores.astype(np.float32)])
 
-        if self._memory is None:
-            return compute()
-        label = f"pools of {pool_size} with counts{' and vectors' if self._vectors else ''}"
-
-        def table() -> NDArray[np.float32]:
-            output = compute()
-            counts = output.logits.argmax(axis=1) if output.counts is None else output.counts
-            parts = [output.logits, counts[:, None].astype(np.float32)]
-            return np.concatenate([*parts, output.vectors] if self._vectors else parts, axis=1)
-
-        kept = self._memory.recall(members, label, table)
-        counts = kept[:, pool_size + 1].astype(np.int64)
-        return NetworkOutput(kept[:, : pool_size + 1], kept[:, pool_size + 2 :], counts)
+        kept = self._memory.recall(members, label, compute)
+        nothing = np.empty((len(kept), 0), dtype=np.float32)
+        if reading is None:
+            return NetworkOutput(kept, nothing)
+        logits, counts = reading.judge(kept[:, :-1], kept[:, -1])
+        return NetworkOutput(logits, nothing, counts)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,6 +83,14 @@ class Mixture:
         if self.factors.ndim == 2:
             return "diag"
         return "full" if len(self.factors) == self.clusters else "tied"
+
+    @cached_property
+    def digest(self) -> str:
+        """Tells mixtures apart: equal ones have equal digests."""
+        digest = hashlib.sha256()
+        for name, values in self.to_arrays().items():
+            digest.update(f"{name} {values.shape}".encode() + values.tobytes())
+        return digest.hexdigest()
 
     def log_density(self, vectors: ArrayLike) -> NDArray[np.float64]:
         """Logarithm of the density at vectors.  # (N, D) -> (N,)."""

@@ -66,7 +66,10 @@ class OutlierReading:
             where the density alone decides, else those with most evidence. Of single images the evidence
             agrees with the count.
         """
-        scores = self.mixture.scores(vectors)
+        return self.judge(logits, self.mixture.scores(vectors))
+
+    def judge(self, logits: ArrayLike, scores: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Like `read`, from scores of vectors that the mixture gave before.  # (N, outputs), (N,)."""
         evidence = self.evidence(logits, scores)
         if not self.by_density:
             return evidence.astype(np.float32), evidence.argmax(axis=1)
