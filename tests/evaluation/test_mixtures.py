@@ -29,9 +29,10 @@ def test_a_mixture_holds_its_share_and_every_image_equally_often(prevalence, ima
 
 def test_mixtures_of_two_prevalences_differ_only_where_bad_images_are_more():
     rare, frequent = (draw_mixture(LABELS, p, 1000, np.random.default_rng(3)) for p in (0.02, 0.05))
-    assert np.flatnonzero(rare.images != frequent.images).tolist() == np.flatnonzero(
-        frequent.bad & ~rare.bad
-    ).tolist()
+    assert (
+        np.flatnonzero(rare.images != frequent.images).tolist()
+        == np.flatnonzero(frequent.bad & ~rare.bad).tolist()
+    )
     assert not (rare.bad & ~frequent.bad).any()
     assert (rare.bad.sum(), frequent.bad.sum()) == (20, 50)
 

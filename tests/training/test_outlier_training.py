@@ -1,4 +1,4 @@
-"""Outlier detection from images to verdicts: trained, bundled, moderated on every engine."""
+"""Outlier detection from images to verdicts: trained, bundled, moderated on every engine, evaluated."""
 
 import json
 from dataclasses import replace
@@ -10,10 +10,20 @@ from drawn_shapes import small_backbone
 
 from poolsieve.bundles import export_run, load_bundle, save_bundle, verify_bundle
 from poolsieve.engines import open_engine
+from poolsieve.evaluation.competitors import COMPETITORS
+from poolsieve.evaluation.evaluate import evaluate
+from poolsieve.evaluation.feature_cache import record_images
+from poolsieve.evaluation.mixtures import draw_mixture
+from poolsieve.evaluation.plan import EvaluationPlan
+from poolsieve.evaluation.recorded_networks import RecordedNetworks
+from poolsieve.evaluation.report_markdown import section
+from poolsieve.evaluation.report_page import page
+from poolsieve.evaluation.sites import images_of
+from poolsieve.evaluation.trials import run_scheme
 from poolsieve.images.datasets import load_dataset
 from poolsieve.moderation import Moderator
 from poolsieve.progress import Reporter
-from poolsieve.schemes import list_schemes, make_scheme
+from poolsieve.schemes import Evidence, list_schemes, make_scheme
 from poolsieve.training import Optimization, TrainingPlan
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.models import load_model
@@ -192,3 +202,88 @@ def test_too_few_images_and_settings_that_cannot_be_are_refused():
         OutlierSettings(reading="magic")
     with pytest.raises(ValueError, match="histogram_pools"):
         OutlierSettings(histogram_pools=0)
+
+
+def test_every_method_is_evaluated_on_off_topic_images(run, task, tmp_path):
+    plan, _, _, bundle = run
+    found = evaluate(
+        bundle,
+        load_dataset(task),
+        EvaluationPlan(prevalences=(0.1,), images=200, tuning_images=200, timing_images=20, known_pools=200),
+        engine="openvino",
+        threads=1,
+        cache_dir=tmp_path,
+    )
+    rows = {row.method: row for row in found.rows}
+    assert list(rows) == [name for name, competitor in COMPETITORS.items() if not competitor.glances]
+    for name in ("individual", "dorfman", "bp", "adaptive"):
+        assert rows[name].detection.sensitivity.value > 0.7
+        assert rows[name].detection.specificity.value > 0.85
+    # The networks were trained at twice the size, so they only have to know something.
+    half = rows["downsample"]
+    assert half.cost < 0.35
+    assert half.detection.sensitivity.value + half.detection.specificity.value > 1.3
+    assert [(table.half, table.split, len(table.pools)) for table in found.confusions] == [
+        (half, split, 5) for half in (False, True) for split in ("val", "test")
+    ]
+    assert found.two_objects is None
+    alone = plan.outliers.reading == "density"
+    assert any(note.endswith("alone, as in the paper.") for note in found.notes) == alone
+    for text in (page(found), section(found, {}, tmp_path)):
+        assert "off-topic images read" in text
+        assert "bad" not in text
+
+
+def test_the_paper_s_reading_can_be_evaluated_alone(run, task, tmp_path):
+    _, _, _, bundle = run
+    data = load_dataset(task)
+    plan = EvaluationPlan(
+        prevalences=(0.2,),
+        images=200,
+        tuning_images=100,
+        timing_images=0,
+        known_pools=100,
+        methods=("bp-hard",),
+        by_density=True,
+    )
+    found = evaluate(bundle, data, plan, engine="openvino", threads=1, cache_dir=tmp_path)
+    assert any(note.endswith("alone, as in the paper.") for note in found.notes)
+    assert found.rows[0].detection.sensitivity.value > 0.85
+
+
+def test_without_training_images_nothing_is_tried_at_half_size(run, task, tmp_path):
+    _, _, _, bundle = run
+    data = load_dataset(task)
+    kept = np.where(data.splits == "train", "", data.splits)
+    plan = EvaluationPlan(
+        prevalences=(0.2,),
+        images=100,
+        tuning_images=100,
+        timing_images=0,
+        known_pools=60,
+        methods=("downsample",),
+    )
+    found = evaluate(
+        bundle, replace(data, splits=kept), plan, engine="openvino", threads=1, cache_dir=tmp_path
+    )
+    assert [row.method for row in found.rows] == ["individual"]
+    assert any("Nothing was tried at half size: the data have 0 on-topic" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("scheme", ["dorfman", "adaptive"])
+def test_records_are_read_as_moderation_reads(run, task, tmp_path, scheme):
+    _, _, _, bundle = run
+    images = images_of(load_dataset(task), "test")
+    own = open_engine(replace(bundle, outliers=None), "openvino", threads=1)
+    (tmp_path / "cache").mkdir()
+    records = record_images(tmp_path / "cache", own, images, Reporter(quiet=True))
+    networks = RecordedNetworks(records, own, outliers=bundle.outliers)
+    mixture = draw_mixture(images.labels, 0.2, 100, np.random.default_rng(0))
+    made = make_scheme(scheme, bundle.config.pool_sizes, prevalence=0.2)
+    trial = run_scheme(
+        made, mixture, networks, Evidence(bundle.calibration), bundle.config.cost, gated=True, seed=3
+    )
+    moderator = Moderator(bundle, open_engine(bundle, "openvino", threads=1), made, seed=3, reading_threads=1)
+    verdicts = list(moderator.moderate([str(images.files[k]) for k in mixture.images]))
+    assert [verdict.flagged for verdict in verdicts] == trial.flags.tolist()
+    np.testing.assert_allclose([verdict.score for verdict in verdicts], trial.scores, atol=1e-3)

@@ -21,13 +21,14 @@ def draw_confusion(confusion: Sequence[Sequence[int]], path: str | os.PathLike[s
     return save_figure(plot_confusion(confusion), path)
 
 
-def plot_confusion(confusion: Sequence[Sequence[int]]) -> Figure:
+def plot_confusion(confusion: Sequence[Sequence[int]], *, bad: str = "bad") -> Figure:
     """A confusion matrix of counts as in the paper's figure (fig:confusion_matrix).
 
     Rows are true counts, columns readings; the colour is the share of the row, the number the pools.
 
     Args:
         confusion: Numbers of pools.  # (r + 1, r + 1)
+        bad: What the images that are counted are called.
     """
     table = np.asarray(confusion)
     share = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
@@ -41,8 +42,8 @@ def plot_confusion(confusion: Sequence[Sequence[int]]) -> Figure:
             axes.text(column, row, f"{pools}", ha="center", va="center", color=colour, fontsize=7)
     axes.set_xticks(range(len(table)))
     axes.set_yticks(range(len(table)))
-    axes.set_xlabel("bad images read")
-    axes.set_ylabel("bad images in the pool")
+    axes.set_xlabel(f"{bad} images read")
+    axes.set_ylabel(f"{bad} images in the pool")
     return figure
 
 

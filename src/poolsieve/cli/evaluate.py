@@ -60,6 +60,13 @@ def evaluate(
     thumbnails: Annotated[
         bool, typer.Option(help="Show the images that were judged wrongly in the report.")
     ] = True,
+    by_density: Annotated[
+        bool,
+        typer.Option(
+            "--by-density",
+            help="Outlier bundles: read by the density of feature vectors alone, as in the paper.",
+        ),
+    ] = False,
     any_task: Annotated[
         bool, typer.Option("--any-task", help="Go on although the bundle does not seem to know the task.")
     ] = False,
@@ -104,6 +111,7 @@ def evaluate(
         tuning_split=tuning_split,
         seed=seed,
         timing_images=timing_images,
+        by_density=by_density,
         any_task=any_task,
     )
     plan.check()

@@ -158,5 +158,5 @@ def _timing(
         if row.method == competitor.name == "individual":  # its time does not depend on the prevalence
             return [replace(row, prevalence=mixture.prevalence)]
     files = [part.measuring.images.files[k] for k in mixture.images[:number]]
-    seconds, threads = time_scheme(part.bundle, part.engine, scheme, files, plan.seed)
+    seconds, threads = time_scheme(part.bundle, part.reading_engine, scheme, files, plan.seed)
     return [TimingRow(mixture.prevalence, competitor.name, competitor.title, number, seconds, threads)]

@@ -200,6 +200,8 @@ def scheme_for(name: str, ground: Ground, **parameters: Any) -> Scheme:
     """A scheme for the networks and the prevalence of a ground."""
     if name != "individual":
         parameters.setdefault("prevalence", min(ground.mixture.prevalence, 0.5))
+    if name == "oneshot":  # as in the paper, but at most half as many small pools as images
+        parameters.setdefault("pools_per_image", min(4, max(1, max(ground.pool_sizes) // 2)))
     return make_scheme(name, ground.pool_sizes, **parameters)
 
 

@@ -50,12 +50,13 @@ def plot_detection(rows: Sequence[SimulationRow]) -> Figure:
     )
 
 
-def plot_points(points: Sequence[DetectionPoint], *, close_up: float = CLOSE_UP) -> Figure:
+def plot_points(points: Sequence[DetectionPoint], *, close_up: float = CLOSE_UP, bad: str = "bad") -> Figure:
     """Sensitivity and specificity against prevalence, with 95% intervals.
 
     Args:
         points: In any order; lines come in the order in which they occur first.
         close_up: Values from here up get the larger, upper part of a broken axis.
+        bad: What the images that are to be flagged are called.
     """
     names = list(dict.fromkeys(point.line for point in points))
     figure = new_figure(figsize=(11, 5.6))
@@ -96,7 +97,7 @@ def plot_points(points: Sequence[DetectionPoint], *, close_up: float = CLOSE_UP)
                 )
         _break_axis(grid[0, column], grid[1, column], lowest, close_up)
         grid[0, column].set_title(measure.capitalize())
-        grid[1, column].set_xlabel("prevalence p (share of bad images)")
+        grid[1, column].set_xlabel(f"prevalence p (share of {bad} images)")
         grid[0, column].set_ylabel(measure)
     label_prevalences(grid[1, 0], [point.prevalence for point in points])
     handles, labels = grid[0, 0].get_legend_handles_labels()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from poolsieve.evaluation.comparison import compare
 from poolsieve.evaluation.experiments import read_two_objects
 from poolsieve.evaluation.feature_cache import LabelledImages
 from poolsieve.evaluation.image_metrics import ImageTally
+from poolsieve.evaluation.outlier_refit import density_alone, on_topic, refit_outliers, why_not
 from poolsieve.evaluation.plan import EvaluationPlan
 from poolsieve.evaluation.provenance import describe_data, describe_run
 from poolsieve.evaluation.results import (
@@ -28,6 +30,7 @@ from poolsieve.evaluation.results import (
     savings,
 )
 from poolsieve.evaluation.sites import Resolution, Site, images_of, open_site, recalibrated
+from poolsieve.evaluation.wording import OFF_TOPIC, Wording
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.progress import Reporter
 from poolsieve.schemes import Evidence
@@ -76,32 +79,51 @@ def evaluate(
     competitors = plan.check()
     if bundle.config.glance is None:
         competitors = [competitor for competitor in competitors if not competitor.glances]
-    usual = bundle.config.kind == "classification"
-    if not usual:
-        # Densities of feature vectors hold at one resolution only.
-        competitors = [competitor for competitor in competitors if not competitor.half]
+    outliers = bundle.outliers
+    if plan.by_density and outliers is None:
+        raise ValueError(f"{bundle.name} is no outlier bundle, so it has no density to read by")
     splits = [images_of(dataset, name) for name in (plan.tuning_split, plan.split)]
+    train = on_topic(images_of(dataset, "train"))
+    reason = "" if outliers is None else why_not(train)
+    if reason:
+        competitors = [competitor for competitor in competitors if not competitor.half]
     with ExitStack() as held:
 
         def open_at(part: Bundle) -> Resolution:
-            opened = open_engine(part, engine, threads=threads)
+            opened = open_engine(replace(part, outliers=None), engine, threads=threads)
             tuning, measuring = (open_site(held, cache_dir, opened, part, s, reporter) for s in splits)
             return Resolution(part, opened, Evidence(part.calibration), tuning, measuring)
 
         full = open_at(bundle)
+        if plan.by_density and outliers is not None and not outliers.individual.by_density:
+            outliers = density_alone(outliers)
+            full = recalibrated(full, plan.known_pools, plan.seed, outliers)
         auc = _require_knowledge(full.measuring, bundle, plan)
         sizes = {False: full}
         if any(competitor.half for competitor in competitors):
-            half = at_resolution(bundle, bundle.config.input_size // 2)
-            sizes[True] = recalibrated(open_at(half), plan.known_pools, plan.seed)
+            half = open_at(at_resolution(bundle, bundle.config.input_size // 2))
+            if outliers is not None:
+                learnt = open_site(held, cache_dir, half.engine, half.bundle, train, reporter).records
+                outliers = refit_outliers(
+                    outliers,
+                    half.engine,
+                    learnt,
+                    half.tuning.records,
+                    half.tuning.images.labels,
+                    pools=plan.known_pools,
+                    seed=plan.seed,
+                )
+            sizes[True] = recalibrated(half, plan.known_pools, plan.seed, outliers)
         compared = compare(competitors, sizes, plan, reporter)
         confusions = [_confusion(part, small, plan) for small, part in sizes.items()]
-        two = _two_objects(full, plan) if usual else None
+        two = _two_objects(full, plan) if bundle.outliers is None else None
+        kinds = _kinds_of_evidence(full)
         engine_name = full.engine.name
     rows = compared.rows
     shown = _shown_method(rows)
     missed, false_flags = _errors(compared.tallies[shown], splits[1])
     title = next(row.title for row in rows if row.method == shown)
+    words = Wording() if bundle.outliers is None else OFF_TOPIC
     return Evaluation(
         task=bundle.config.task,
         bundle=bundle.name,
@@ -113,7 +135,18 @@ def evaluate(
         errors_of=title,
         missed=missed,
         false_flags=false_flags,
-        notes=tuple(describe_data(dataset, bundle, plan, sizes[True].bundle if True in sizes else None, auc)),
+        notes=tuple(
+            describe_data(
+                dataset,
+                bundle,
+                plan,
+                words,
+                half=sizes[True].bundle if True in sizes else None,
+                auc=auc,
+                kinds=kinds,
+                why_no_half=reason,
+            )
+        ),
         provenance=describe_run(
             bundle,
             dataset,
@@ -122,11 +155,12 @@ def evaluate(
             data_name=data_name,
             seconds=time.monotonic() - begin,
         ),
+        wording=words,
     )
 
 
 def _require_knowledge(site: Site, bundle: Bundle, plan: EvaluationPlan) -> float:
-    logits = site.records.logits.astype(np.float64)
+    logits = site.logits
     auc = roc_curve(logits[:, 1] - logits[:, 0], site.images.labels).auc
     if auc < LEAST_AUC and not plan.any_task:
         raise ValueError(
@@ -137,15 +171,32 @@ def _require_knowledge(site: Site, bundle: Bundle, plan: EvaluationPlan) -> floa
     return auc
 
 
+def _kinds_of_evidence(part: Resolution) -> dict[str, float]:
+    """AUC of single images by each kind of evidence that an outlier bundle weighs; empty for others."""
+    if part.bundle.outliers is None:
+        return {}
+    records, labels = part.measuring.records, part.measuring.images.labels
+    kinds = {
+        "density alone": part.bundle.outliers.individual.mixture.scores(records.vectors),
+        "the network's own output": records.logits[:, 1] - records.logits[:, 0],
+        "the cheap head": records.head_logits,
+    }
+    return {name: roc_curve(values, labels).auc for name, values in kinds.items()}
+
+
 def _confusion(part: Resolution, half: bool, plan: EvaluationPlan) -> list[ConfusionTable]:
-    config = part.bundle.config
-    pools = part.measuring.read_pools(
-        config.pool_sizes, plan.known_pools, plan.seed + 1, config.merge == "gated"
-    )
+    """Of pools of the split that is measured on; of an outlier bundle also of pools to tune on."""
+    config, outliers = part.bundle.config, part.bundle.outliers
     tables = []
-    for size, read in pools.items():
-        table = confusion_counts(read.counts, read.read, size)
-        tables.append(ConfusionTable(size, half, tuple(tuple(row) for row in table.tolist())))
+    for site in (part.measuring,) if outliers is None else (part.tuning, part.measuring):
+        pools = site.read_pools(config.pool_sizes, plan.known_pools, plan.seed + 1, config.merge == "gated")
+        for size, read in pools.items():
+            largest = size if outliers is None else outliers.counting[size].histogram.largest
+            few = read.counts <= largest
+            table = confusion_counts(read.counts[few], np.minimum(read.read[few], largest), largest)
+            tables.append(
+                ConfusionTable(size, half, site.images.name, tuple(tuple(row) for row in table.tolist()))
+            )
     return tables
 
 

@@ -34,7 +34,7 @@ from poolsieve.training.folders import lock_folder, remove_leftovers
 if TYPE_CHECKING:
     from poolsieve.engines.base import Engine
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 PART_IMAGES = 128
 """Images of a part."""
 _FEATURES = "features.f32"

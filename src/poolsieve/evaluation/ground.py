@@ -7,9 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.calibration import Calibration, calibrate_counting, fit_scaling, paired, roc_curve
+from poolsieve.calibration import (
+    Calibration,
+    OutputScaling,
+    calibrate_counting,
+    fit_scaling,
+    paired,
+    roc_curve,
+)
 from poolsieve.evaluation.mixtures import Mixture
-from poolsieve.evaluation.recorded_networks import ImageRecords
 from poolsieve.evaluation.trials import Trial, run_scheme
 from poolsieve.schemes import Evidence, Scheme
 from poolsieve.schemes.cost import Price
@@ -17,6 +23,7 @@ from poolsieve.schemes.runner import Networks
 from poolsieve.training.sampling import draw_pools, pool_shares, split_by_shares
 
 _BLOCK = 64
+_EVEN = OutputScaling(1.0, (0.0, 0.0), (0.5, 0.5))
 
 
 @dataclass(frozen=True)
@@ -88,14 +95,29 @@ def read_drawn_pools(
 
 
 def calibrate_on(
-    records: ImageRecords, labels: NDArray[np.int64], pools: dict[int, ReadPools]
+    logits: NDArray[np.float32],
+    head_logits: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    pools: dict[int, ReadPools],
+    *,
+    by_density: bool = False,
 ) -> Calibration:
-    """What outputs are worth, by images and pools with known labels."""
-    logits = records.logits.astype(np.float64)
+    """What outputs are worth, by images and pools with known labels.
+
+    Args:
+        logits: Of the individual network, as they are read.  # (distinct, 2)
+        head_logits: Of the cheap head.  # (distinct,)
+        labels: 1 for the bad ones.  # (distinct,)
+        pools: Pools of known content by their size.
+        by_density: Single images are judged by density alone, whose label must stay what it is.
+    """
+    table = logits.astype(np.float64)
     return Calibration(
-        individual=fit_scaling(logits, labels),
-        individual_roc=roc_curve(logits[:, 1] - logits[:, 0], labels),
-        head=fit_scaling(paired(records.head_logits), labels),
-        head_roc=roc_curve(records.head_logits, labels),
-        counting={size: calibrate_counting(read.logits, read.counts) for size, read in pools.items()},
+        individual=_EVEN if by_density else fit_scaling(table, labels),
+        individual_roc=roc_curve(table[:, 1] - table[:, 0], labels),
+        head=fit_scaling(paired(head_logits), labels),
+        head_roc=roc_curve(head_logits, labels),
+        counting={
+            size: calibrate_counting(read.logits, read.counts, read=read.read) for size, read in pools.items()
+        },
     )

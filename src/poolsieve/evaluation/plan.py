@@ -29,6 +29,7 @@ class EvaluationPlan:
         timing_images: Images to take the time of; 0 takes none.
         known_pools: Pools of known content: to show how counts err, and to calibrate half the resolution.
         two_object_pools: Pools with an image that shows two bad objects; the paper has 100.
+        by_density: Read an outlier bundle by the density alone, as in the paper, whatever else it listens to.
         any_task: Go on although the bundle does not seem to know the task.
     """
 
@@ -42,6 +43,7 @@ class EvaluationPlan:
     timing_images: int = 500
     known_pools: int = 2000
     two_object_pools: int = 100
+    by_density: bool = False
     any_task: bool = False
 
     def check(self) -> list[Competitor]:

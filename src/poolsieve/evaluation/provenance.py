@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -16,19 +17,51 @@ from poolsieve.progress import duration
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
     from poolsieve.evaluation.plan import EvaluationPlan
+    from poolsieve.evaluation.wording import Wording
 
 
 def describe_data(
-    dataset: ImageDataset, bundle: Bundle, plan: EvaluationPlan, half: Bundle | None, auc: float
+    dataset: ImageDataset,
+    bundle: Bundle,
+    plan: EvaluationPlan,
+    words: Wording,
+    *,
+    half: Bundle | None,
+    auc: float,
+    kinds: Mapping[str, float],
+    why_no_half: str,
 ) -> list[str]:
-    """What a reader must know of the images and of how they were looked at."""
+    """What a reader must know of the images and of how they were looked at.
+
+    Args:
+        dataset: The images.
+        bundle: Looked at them.
+        plan: What was done.
+        words: What images are called.
+        half: The bundle at half the resolution, if it was used.
+        auc: Of the individual network on the split that was measured on.
+        kinds: AUC by other kinds of evidence.
+        why_no_half: Why nothing was done at half the resolution; empty if it was, or if nobody asked.
+    """
     labels = dataset.labels[dataset.of_split(plan.split)]
     notes = [
-        f"The {plan.images:,} images at each prevalence are draws from {int(labels.sum()):,} different bad "
-        f"and {int((labels == 0).sum()):,} different ordinary images of split {plan.split}. Intervals come "
-        "from these different images and not from the draws.",
-        f"On these images the individual network has AUC {auc:.4f}.",
+        f"The {plan.images:,} images at each prevalence are draws from {int(labels.sum()):,} different "
+        f"{words.bad} and {int((labels == 0).sum()):,} different {words.ordinary} images of split "
+        f"{plan.split}. Intervals come from these different images and not from the draws. Mixtures of "
+        "different prevalences share as many images and pools as they can.",
+        f"On these images the individual network has AUC {auc:.4f}"
+        + "".join(f"; {kind} {value:.4f}" for kind, value in kinds.items())
+        + ".",
     ]
+    if bundle.outliers is not None:
+        alone = plan.by_density or bundle.outliers.individual.by_density
+        notes.append(
+            "Outputs are read by the density of feature vectors alone, as in the paper."
+            if alone
+            else "Outputs are read by the density of feature vectors and by what the networks themselves say."
+        )
+    if why_no_half:
+        notes.append(f"Nothing was tried at half size: {why_no_half}.")
     if half is not None:
         small = half.config
         share = small.cost.whole / bundle.config.cost.whole
@@ -36,6 +69,11 @@ def describe_data(
             f"At half size the bundle's own weights run on images of {small.input_size} px, which costs "
             f"{share:.1%} of a full test, and are calibrated anew on split {plan.tuning_split}. They were "
             f"trained at {bundle.config.input_size} px; networks trained at half size would do better."
+            + (
+                ""
+                if half.outliers is None
+                else " Densities were fitted anew to on-topic images of split train."
+            )
         )
     return [*notes, *dataset.messages()]
 

@@ -80,6 +80,10 @@ class RecordedNetworks:
         if outliers is not None:
             self._logits, _ = outliers.individual.read(records.logits, records.vectors)
 
+    def read_by(self, outliers: OutlierReadings) -> RecordedNetworks:
+        """The same records, engine and memory with outputs read by other densities."""
+        return RecordedNetworks(self._records, self._engine, self._memory, outliers=outliers)
+
     def front(self, images: NDArray[Any]) -> FrontFeatures:
         """Numbers of images as they are, in place of features.  # (k,) -> (k,)."""
         return FrontFeatures(np.asarray(images))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poolsieve.calibration.pictures import plot_confusion
 from poolsieve.evaluation.detection_figure import (
     MARKERS,
     DetectionPoint,
@@ -16,7 +15,6 @@ from poolsieve.evaluation.detection_figure import (
 )
 from poolsieve.evaluation.report_html import percent
 from poolsieve.evaluation.results import (
-    ConfusionTable,
     Evaluation,
     EvaluationRow,
     FrontierPoint,
@@ -52,7 +50,7 @@ FIGURE_GROUPS = {
 """Methods that are shown together, so that no figure has more lines than can be told apart."""
 
 
-def plot_savings(savings: Sequence[Saving]) -> Figure:
+def plot_savings(savings: Sequence[Saving], *, bad: str = "bad") -> Figure:
     """One bar for the best method at each prevalence, against testing every image."""
     figure = new_figure(figsize=(6, 0.5 * len(savings) + 1.5), layout="constrained")
     axes = figure.add_subplot()
@@ -80,22 +78,22 @@ def plot_savings(savings: Sequence[Saving]) -> Figure:
     axes.set_xlim(0, 1.02)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"], fontsize=11)
     axes.set_xlabel("computation (testing every image = 100%)", fontsize=12)
-    axes.set_ylabel("share of bad images", fontsize=12)
+    axes.set_ylabel(f"share of {bad} images", fontsize=12)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     return figure
 
 
-def plot_detection_of(rows: Sequence[EvaluationRow]) -> Figure:
+def plot_detection_of(rows: Sequence[EvaluationRow], *, bad: str = "bad") -> Figure:
     """Sensitivity and specificity against prevalence, on broken axes."""
     points = [
         DetectionPoint(row.title, row.prevalence, row.detection.sensitivity, row.detection.specificity)
         for row in rows
     ]
-    return plot_points(points, close_up=0.9)
+    return plot_points(points, close_up=0.9, bad=bad)
 
 
-def plot_cost(rows: Sequence[EvaluationRow]) -> Figure:
+def plot_cost(rows: Sequence[EvaluationRow], *, bad: str = "bad") -> Figure:
     """Cost against prevalence; methods that cost the same at every prevalence share a line."""
     figure = new_figure(figsize=(8, 5.2))
     axes = figure.add_subplot()
@@ -108,7 +106,7 @@ def plot_cost(rows: Sequence[EvaluationRow]) -> Figure:
         label = ", ".join(titles[:3]) + (" …" if len(titles) > 3 else "")
         axes.plot(x, y, label=label, **_style(number))
     label_prevalences(axes, [row.prevalence for row in rows])
-    axes.set_xlabel("prevalence p (share of bad images)")
+    axes.set_xlabel(f"prevalence p (share of {bad} images)")
     axes.set_ylabel("cost (1 = testing every image)")
     axes.set_ylim(0, max(1.05, 1.05 * max(row.cost for row in rows)))
     axes.grid(alpha=0.25)
@@ -168,11 +166,6 @@ def plot_frontier(points: Sequence[FrontierPoint]) -> Figure:
         wspace=0.08,
     )
     return figure
-
-
-def plot_confusion_of(table: ConfusionTable) -> Figure:
-    """A confusion matrix of counts."""
-    return plot_confusion(table.pools)
 
 
 def plot_two_objects(found: TwoObjects) -> Figure:

@@ -23,12 +23,13 @@ BEGIN, END = "<!-- evaluation: begin -->", "<!-- evaluation: end -->"
 
 def write_figures(evaluation: Evaluation, folder: Path) -> dict[str, Path]:
     """Draw the figures of a section as PNG files; gives them by what they show."""
-    figures = {"Saving at equal detection": plot_savings(evaluation.savings())}
+    bad = evaluation.wording.bad
+    figures = {"Saving at equal detection": plot_savings(evaluation.savings(), bad=bad)}
     for title, methods in FIGURE_GROUPS.items():
         rows = rows_of(evaluation, methods)
         if len({row.method for row in rows} - {"individual", "mip"}):
-            figures[title] = plot_detection_of(rows)
-    figures["Cost against prevalence"] = plot_cost(evaluation.rows)
+            figures[title] = plot_detection_of(rows, bad=bad)
+    figures["Cost against prevalence"] = plot_cost(evaluation.rows, bad=bad)
     figures["Cost against sensitivity"] = plot_frontier(evaluation.frontier)
     written = {}
     for number, (title, figure) in enumerate(figures.items()):
@@ -63,13 +64,12 @@ def section(evaluation: Evaluation, figures: dict[str, Path], page_folder: Path)
                 )
         lines.append("")
     for table in evaluation.confusions:
-        sizes = range(table.pool_size + 1)
+        bad = evaluation.wording.bad
         lines += [
-            f"**Pools of {table.pool_size}{' at half size' if table.half else ''}**: bad images in the pool "
-            "(rows) against bad images read.",
+            f"**{table.title}**: {bad} images in the pool (rows) against {bad} images read.",
             "",
-            f"| | {' | '.join(map(str, sizes))} |",
-            f"|{'---|' * (table.pool_size + 2)}",
+            f"| | {' | '.join(map(str, range(len(table.pools))))} |",
+            f"|{'---|' * (len(table.pools) + 1)}",
             *(f"| {true} | {' | '.join(map(str, row))} |" for true, row in enumerate(table.pools)),
             "",
         ]

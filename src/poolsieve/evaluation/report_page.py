@@ -11,9 +11,9 @@ from pathlib import Path
 
 from PIL import ImageOps
 
+from poolsieve.calibration.pictures import plot_confusion
 from poolsieve.evaluation.report_figures import (
     FIGURE_GROUPS,
-    plot_confusion_of,
     plot_cost,
     plot_detection_of,
     plot_frontier,
@@ -58,7 +58,14 @@ def write_report(evaluation: Evaluation, folder: Path, *, thumbnails: bool = Tru
 def tables(evaluation: Evaluation) -> dict[str, list[dict[str, object]]]:
     """Everything that is counted, as records, by the name of the table."""
     confusion: list[dict[str, object]] = [
-        {"pool_size": table.pool_size, "half_size": table.half, "true": true, "read": read, "pools": pools}
+        {
+            "pool_size": table.pool_size,
+            "half_size": table.half,
+            "split": table.split,
+            "true": true,
+            "read": read,
+            "pools": pools,
+        }
         for table in evaluation.confusions
         for true, row in enumerate(table.pools)
         for read, pools in enumerate(row)
@@ -91,17 +98,16 @@ def tables(evaluation: Evaluation) -> dict[str, list[dict[str, object]]]:
 def headline(evaluation: Evaluation) -> str:
     """The one sentence: what is saved at equal detection. Plain text with **the number** marked."""
     found = [saving for saving in evaluation.savings() if saving.best is not None]
+    bad = evaluation.wording.bad
     if not found:
-        return (
-            f"On these images **no method** finds {evaluation.task} as well as testing every image for less."
-        )
+        return f"On these images **no method** finds the {bad} ones as well as testing every image for less."
     near = min(found, key=lambda saving: abs(saving.prevalence - 0.01))
     best, individual = near.best, near.individual
     assert best is not None
     text = (
-        f"Where {percent(near.prevalence)} of images are bad, {best.title} needs "
+        f"Where {percent(near.prevalence)} of images are {bad}, {best.title} needs "
         f"**{1 - best.cost:.0%} less computation** than testing every image and finds "
-        f"{best.detection.sensitivity.value:.1%} of the bad ones (testing every image: "
+        f"{best.detection.sensitivity.value:.1%} of the {bad} ones (testing every image: "
         f"{individual.detection.sensitivity.value:.1%})."
     )
     return text
@@ -130,26 +136,27 @@ def _first_screen(evaluation: Evaluation) -> list[str]:
     return [
         f'<p class="headline">{sentence}</p>',
         figure_block(
-            plot_savings(evaluation.savings()),
-            "At each share of bad images: the cheapest method whose sensitivity and specificity are both at "
-            f"most {100 * EQUAL_DETECTION:g} percentage point below those of testing every image on its own. "
-            "Intervals and all other methods are below.",
+            plot_savings(evaluation.savings(), bad=evaluation.wording.bad),
+            f"At each share of {evaluation.wording.bad} images: the cheapest method whose sensitivity and "
+            f"specificity are both at most {100 * EQUAL_DETECTION:g} percentage point below those of testing "
+            "every image on its own. Intervals and all other methods are below.",
         ),
         f'<p class="soft">{escape(evaluation.notes[0])}</p>' if evaluation.notes else "",
     ]
 
 
 def _detection(evaluation: Evaluation) -> list[str]:
+    words = evaluation.wording
     parts = [
         '<h2 id="detection">What is found</h2>',
-        "<p>Sensitivity is the share of bad images that are flagged, specificity the share of ordinary "
-        "images that are not. Bars are 95% intervals by distinct image. The vertical axes are broken: the "
-        "upper part shows 0.9 to 1 enlarged.</p>",
+        f"<p>Sensitivity is the share of {words.bad} images that are flagged, specificity the share of "
+        f"{words.ordinary} images that are not. Bars are 95% intervals by distinct image. The vertical axes "
+        "are broken: the upper part shows 0.9 to 1 enlarged.</p>",
     ]
     for title, methods in FIGURE_GROUPS.items():
         rows = rows_of(evaluation, methods)
         if len({row.method for row in rows} - {"individual", "mip"}):
-            parts += [f"<h3>{title}</h3>", figure_block(plot_detection_of(rows), kind="wide")]
+            parts += [f"<h3>{title}</h3>", figure_block(plot_detection_of(rows, bad=words.bad), kind="wide")]
     return parts
 
 
@@ -158,7 +165,7 @@ def _cost(evaluation: Evaluation) -> list[str]:
         '<h2 id="cost">What it costs</h2>',
         "<p>Multiply-adds of all networks that were run, as a share of running the whole individual network "
         "on every image at full size.</p>",
-        figure_block(plot_cost(evaluation.rows), kind="wide"),
+        figure_block(plot_cost(evaluation.rows, bad=evaluation.wording.bad), kind="wide"),
     ]
     if evaluation.frontier:
         parts += [
@@ -172,17 +179,16 @@ def _cost(evaluation: Evaluation) -> list[str]:
 
 
 def _confusions(evaluation: Evaluation) -> list[str]:
+    bad = evaluation.wording.bad
     parts = [
         '<h2 id="counts">What the counting network reads</h2>',
-        "<p>Pools of known content. Rows: bad images in the pool; columns: bad images read. Numbers are "
+        f"<p>Pools of known content. Rows: {bad} images in the pool; columns: {bad} images read. Numbers are "
         "pools, shades the share of the row.</p>",
     ]
     parts.append('<div class="pair">')
     for table in evaluation.confusions:
-        size = ", images of half size" if table.half else ""
-        parts.append(
-            figure_block(plot_confusion_of(table), f"Pools of {table.pool_size}{size}.", kind="small")
-        )
+        figure = plot_confusion(table.pools, bad=bad)
+        parts.append(figure_block(figure, f"{table.title}.", kind="small"))
     return [*parts, "</div>"]
 
 
@@ -265,10 +271,11 @@ def _results(rows: Sequence[EvaluationRow], good: set[str]) -> str:
 
 
 def _thumbnails(evaluation: Evaluation) -> list[str]:
+    words = evaluation.wording
     parts = [f'<h2 id="errors">Where {escape(evaluation.errors_of)} errs</h2>']
     for title, images in (
-        ("Bad images that were missed most often", evaluation.missed),
-        ("Ordinary images that were flagged most often", evaluation.false_flags),
+        (f"{words.bad.capitalize()} images that were missed most often", evaluation.missed),
+        (f"{words.ordinary.capitalize()} images that were flagged most often", evaluation.false_flags),
     ):
         parts.append(f"<h3>{title}</h3>")
         if not images:

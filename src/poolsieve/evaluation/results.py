@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from poolsieve.evaluation.image_metrics import ImageDetection
 from poolsieve.evaluation.metrics import Proportion, proportion
 from poolsieve.evaluation.mixtures import Mixture
+from poolsieve.evaluation.wording import Wording
 
 EQUAL_DETECTION = 0.01
 """A method detects as well as individual testing if neither sensitivity nor specificity is lower by more."""
@@ -156,12 +157,20 @@ class ConfusionTable:
     Attributes:
         pool_size: Images in a pool.
         half: Whether images had half the side.
-        pools: Numbers of pools.  # (r + 1, r + 1)
+        split: Split that the pools were drawn from.
+        pools: Numbers of pools, up to the largest count that is told.  # (r + 1, r + 1) or less
     """
 
     pool_size: int
     half: bool
+    split: str
     pools: tuple[tuple[int, ...], ...]
+
+    @property
+    def title(self) -> str:
+        """What it shows."""
+        size = ", images of half size" if self.half else ""
+        return f"Pools of {self.pool_size}{size}, split {self.split}"
 
 
 @dataclass(frozen=True)
@@ -228,6 +237,7 @@ class Evaluation:
         false_flags: Ordinary images that it flagged most often.
         notes: What a reader must know.
         provenance: How everything was run.
+        wording: What images are called.
     """
 
     task: str
@@ -242,6 +252,7 @@ class Evaluation:
     false_flags: tuple[ImageErrors, ...]
     notes: tuple[str, ...]
     provenance: Mapping[str, str]
+    wording: Wording = field(default_factory=Wording)
 
     @property
     def prevalences(self) -> list[float]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poolsieve.evaluation.feature_cache import LabelledImages, cache_folder, hold_cache, record_images
 from poolsieve.evaluation.ground import Ground, ReadPools, calibrate_on, read_drawn_pools
@@ -16,6 +18,7 @@ from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.evaluation.pool_memory import PoolMemory
 from poolsieve.evaluation.recorded_networks import ImageRecords, RecordedNetworks
 from poolsieve.images.datasets import ImageDataset
+from poolsieve.outliers import OutlierReadings
 from poolsieve.progress import Reporter
 from poolsieve.schemes import Evidence
 
@@ -28,11 +31,22 @@ _POOLS_FILE = "pools.log"
 
 @dataclass(frozen=True)
 class Site:
-    """Recorded images of one split at one resolution."""
+    """Recorded images of one split at one resolution.
+
+    Attributes:
+        images: The images.
+        records: What the networks themselves say of them.
+        networks: The same, as it is read; they also read pools.
+    """
 
     images: LabelledImages
     records: ImageRecords
     networks: RecordedNetworks
+
+    @property
+    def logits(self) -> NDArray[np.float32]:
+        """Outputs (ordinary, bad) of the individual network, as they are read.  # (distinct, 2)."""
+        return self.networks.individual(np.arange(len(self.images))).logits
 
     def read_pools(self, sizes: Sequence[int], number: int, seed: int, gated: bool) -> dict[int, ReadPools]:
         """Read pools of known content, by their size."""
@@ -51,13 +65,30 @@ class Site:
 
 @dataclass(frozen=True)
 class Resolution:
-    """A bundle at one resolution with both splits."""
+    """A bundle at one resolution with both splits.
+
+    Attributes:
+        bundle: The bundle.
+        engine: Gives the networks' own outputs, also of an outlier bundle.
+        evidence: What outputs are worth.
+        tuning: The split to tune on.
+        measuring: The split to measure on.
+    """
 
     bundle: Bundle
     engine: Engine
     evidence: Evidence
     tuning: Site
     measuring: Site
+
+    @cached_property
+    def reading_engine(self) -> Engine:
+        """Gives outputs as they are read, as moderation does."""
+        from poolsieve.engines import open_engine
+
+        if self.bundle.outliers is None:
+            return self.engine
+        return open_engine(self.bundle, self.engine.name, threads=self.engine.threads)
 
     def ground(self, site: Site, mixture: Mixture, seed: int) -> Ground:
         """Where schemes are tried on a mixture of one split."""
@@ -97,12 +128,32 @@ def open_site(
     named = replace(images, name=f"{images.name}, {bundle.config.input_size} px")
     records = record_images(folder, engine, named, reporter)
     memory = held.enter_context(PoolMemory(folder / _POOLS_FILE))
-    return Site(images, records, RecordedNetworks(records, engine, memory))
+    return Site(images, records, RecordedNetworks(records, engine, memory, outliers=bundle.outliers))
 
 
-def recalibrated(part: Resolution, pools: int, seed: int) -> Resolution:
-    """The same with outputs calibrated on pools and images of the tuning split."""
-    config = part.bundle.config
-    read = part.tuning.read_pools(config.pool_sizes, pools, seed, config.merge == "gated")
-    calibration = calibrate_on(part.tuning.records, part.tuning.images.labels, read)
-    return replace(part, evidence=Evidence(calibration), bundle=replace(part.bundle, calibration=calibration))
+def recalibrated(
+    part: Resolution, pools: int, seed: int, outliers: OutlierReadings | None = None
+) -> Resolution:
+    """The same with outputs calibrated on pools and images of the tuning split.
+
+    Args:
+        part: What to calibrate.
+        pools: Pools to calibrate on.
+        seed: Draws them.
+        outliers: Read outputs by these densities from now on.
+    """
+    if outliers is not None:
+        tuning, measuring = (
+            replace(site, networks=site.networks.read_by(outliers)) for site in (part.tuning, part.measuring)
+        )
+        part = replace(part, tuning=tuning, measuring=measuring)
+    config, site = part.bundle.config, part.tuning
+    calibration = calibrate_on(
+        site.logits,
+        site.records.head_logits,
+        site.images.labels,
+        site.read_pools(config.pool_sizes, pools, seed, config.merge == "gated"),
+        by_density=outliers is not None and outliers.individual.by_density,
+    )
+    bundle = replace(part.bundle, calibration=calibration, outliers=outliers)
+    return replace(part, evidence=Evidence(calibration), bundle=bundle)
