@@ -6,7 +6,7 @@ DEMO_OUT ?= build/demo
 # Name of a bundle that comes with the package, or the folder of one.
 BUNDLE ?= firearms
 
-.PHONY: install install-dev demo test lint format bench bench-moderate clean
+.PHONY: install install-dev demo test lint format bench bench-moderate paper clean
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -60,6 +60,14 @@ bench: install-dev
 bench-moderate: install-dev
 	@test -n "$(BUNDLE)" -a -n "$(TASK)" || { echo "make bench-moderate BUNDLE=folder TASK=table.csv"; exit 2; }
 	$(BIN)/python benchmarks/moderate.py $(BUNDLE) $(TASK)
+
+# The paper's experiments with the bundles that come with poolsieve, into docs/paper-experiments.md. TASKS is the
+# folder of their tables; a run that was interrupted goes on.
+TASKS ?= ../shared/data/tasks
+PAPER_IMAGES ?= 20000
+paper: install-dev
+	$(BIN)/python benchmarks/paper.py firearms=$(TASKS)/firearms.csv cars=$(TASKS)/cars_offtopic.csv \
+		--images $(PAPER_IMAGES)
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info

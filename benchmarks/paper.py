@@ -1,8 +1,10 @@
-"""The paper's experiments with given bundles, written into docs/results.md with their figures.
+"""The paper's experiments with given bundles, written into docs/paper-experiments.md with their figures.
 
-Text and figures come from the same run. What stands outside the two markers of the page is left alone.
+    python benchmarks/paper.py firearms=firearms.csv cars=cars_offtopic.csv --images 20000
 
-    python benchmarks/paper.py my-bundle=data.csv other-bundle=other.csv --images 100000
+Text and figures of a bundle come from the same run and replace what stood between the bundle's two markers;
+all else on the page is left alone. What the networks said is kept in --cache-dir: interrupt it and run it
+again, and it goes on. Mixtures of all prevalences share most of their pools, so nine cost about twice one.
 """
 
 from __future__ import annotations
@@ -25,12 +27,15 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("pairs", nargs="+", metavar="BUNDLE=DATA", help="a bundle and its labelled images")
-    parser.add_argument("--images", type=int, default=100_000)
-    parser.add_argument("--tuning-images", type=int)
-    parser.add_argument("--prevalence", type=float, action="append")
+    parser.add_argument("--images", type=int, default=20_000, help="images of a mixture")
+    parser.add_argument("--tuning-images", type=int, help="images of a validation mixture")
+    parser.add_argument("--prevalence", type=float, action="append", help="by default the paper's nine")
+    parser.add_argument("--method", action="append", help="by default all; see poolsieve evaluate")
     parser.add_argument("--timing-images", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--page", type=Path, default=Path("docs/results.md"))
+    parser.add_argument("--engine", default="auto")
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--page", type=Path, default=Path("docs/paper-experiments.md"))
     parser.add_argument("--figures", type=Path, default=Path("docs/figures"))
     parser.add_argument("--reports", type=Path, help="also write an HTML report of each bundle below here")
     parser.add_argument("--cache-dir", type=Path, default=Path("runs/evaluation-cache"))
@@ -39,32 +44,43 @@ def main() -> None:
         prevalences=tuple(sorted(set(options.prevalence or PAPER_PREVALENCES))),
         images=options.images,
         tuning_images=options.tuning_images,
+        methods=tuple(options.method) if options.method else None,
         timing_images=options.timing_images,
         seed=options.seed,
     )
     plan.check()
-    command = (
-        f"python benchmarks/paper.py BUNDLE=DATA --images {options.images} "
-        f"{''.join(f'--prevalence {p:g} ' for p in options.prevalence or ())}"
-        f"{f'--tuning-images {options.tuning_images} ' if options.tuning_images else ''}--seed {options.seed}"
-    )
-    sections = ["## The paper's experiments\n", f"```\n{command}\n```\n"]
+    loaded = []
     for pair in options.pairs:
-        bundle, equals, data = pair.partition("=")
+        name, equals, data = pair.partition("=")
         if not equals:
             parser.error(f"{pair!r}: write BUNDLE=DATA")
+        loaded.append((load_bundle(name), load_dataset(data), Path(data).name))
+    for bundle, dataset, data_name in loaded:
         found = evaluate(
-            load_bundle(bundle),
-            load_dataset(data),
+            bundle,
+            dataset,
             plan,
+            engine=options.engine,
+            threads=options.threads,
             cache_dir=options.cache_dir,
             reporter=Reporter(),
-            data_name=Path(data).name,
+            data_name=data_name,
         )
         if options.reports is not None:
             write_report(found, options.reports / found.bundle, thumbnails=False)
-        sections.append(section(found, write_figures(found, options.figures), options.page.parent))
-    put_section(options.page, "\n".join(sections))
+        figures = write_figures(found, options.figures)
+        text = section(found, figures, options.page.parent)
+        put_section(options.page, found.bundle, f"{_command(options, bundle.name, data_name)}\n{text}")
+
+
+def _command(options: argparse.Namespace, bundle: str, data: str) -> str:
+    """The command of one bundle, for the page."""
+    words = ["python benchmarks/paper.py", f"{bundle}={data}", f"--images {options.images}"]
+    words += [f"--prevalence {prevalence:g}" for prevalence in options.prevalence or ()]
+    words += [f"--method {method}" for method in options.method or ()]
+    if options.tuning_images is not None:
+        words.append(f"--tuning-images {options.tuning_images}")
+    return f"```\n{' '.join(words)} --timing-images {options.timing_images} --seed {options.seed}\n```"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""An evaluation as a section of a Markdown page, with figures beside it, for `docs/results.md`."""
+"""An evaluation as a section of a Markdown page, with figures beside it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from poolsieve.evaluation.report_page import headline
 from poolsieve.evaluation.results import Evaluation
 from poolsieve.figures import save_figure
 from poolsieve.files import write_atomically
-
-BEGIN, END = "<!-- evaluation: begin -->", "<!-- evaluation: end -->"
 
 
 def write_figures(evaluation: Evaluation, folder: Path) -> dict[str, Path]:
@@ -98,19 +96,27 @@ def section(evaluation: Evaluation, figures: dict[str, Path], page_folder: Path)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def put_section(page: Path, text: str) -> Path:
-    """Put text between the markers of a page, or at its end if it has none; the rest stays as it is.
+def put_section(page: Path, name: str, text: str) -> Path:
+    """Put text between the markers of a page that bear a name, or at its end if it has none of them.
+
+    All else stays as it is.
+
+    Args:
+        page: A Markdown file; made if need be.
+        name: Such as the name of the bundle.
+        text: The section.
 
     Raises:
         ValueError: One marker stands there without the other.
     """
+    begin, end = (f"<!-- evaluation of {name}: {place} -->" for place in ("begin", "end"))
     old = page.read_text() if page.is_file() else ""
-    if (BEGIN in old) != (END in old) or old.find(BEGIN) > old.find(END):
-        raise ValueError(f"{page}: {BEGIN} and {END} must stand both, in this order, or not at all")
-    block = f"{BEGIN}\n{text}{END}\n"
-    if BEGIN in old:
-        head, _, rest = old.partition(BEGIN)
-        new = head + block + rest.partition(END)[2].removeprefix("\n")
+    if (begin in old) != (end in old) or old.find(begin) > old.find(end):
+        raise ValueError(f"{page}: {begin} and {end} must stand both, in this order, or not at all")
+    block = f"{begin}\n{text}{end}\n"
+    if begin in old:
+        head, _, rest = old.partition(begin)
+        new = head + block + rest.partition(end)[2].removeprefix("\n")
     else:
         new = f"{old.rstrip()}\n\n{block}" if old else block
     return write_atomically(page, new.encode())
