@@ -62,6 +62,22 @@ def test_restrict_loses_no_image_and_changes_no_count(design, data):
             assert (part.counts(bad) == whole[kept]).all()
 
 
+def test_a_table_of_pools_is_the_same_as_their_lists():
+    table = np.array([[5, -1, 2, 0], [1, 3, -1, -1], [-1, -1, -1, 4]])
+    lists = Pooling([[5, 2, 0], [1, 3], [4]], 6, pool_size=4)
+    assert np.array_equal(Pooling(table, 6, pool_size=4).pools, lists.pools)
+    assert Pooling(table, 6).pool_size == 3
+    for row, column, image, message in (
+        (1, 0, 6, "pool 1 names image 6"),
+        (0, 1, 2, "pool 0 holds image 2 twice"),
+        (2, 3, -2, "pool 2 names image -2"),
+    ):
+        wrong = table.copy()
+        wrong[row, column] = image
+        with pytest.raises(ValueError, match=message):
+            Pooling(wrong, 6)
+
+
 def test_restrict_keeps_single_overlaps_and_every_pool_of_every_image():
     design = balanced_design(24, 4, 3)
     for images in range(1, 25):

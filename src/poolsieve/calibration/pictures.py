@@ -39,7 +39,7 @@ def plot_confusion(confusion: Sequence[Sequence[int]], *, bad: str = "bad") -> F
     for (row, column), pools in np.ndenumerate(table):
         if pools:
             colour = "white" if share[row, column] > 0.6 else "black"
-            axes.text(column, row, f"{pools}", ha="center", va="center", color=colour, fontsize=7)
+            axes.text(column, row, f"{pools}", ha="center", va="center", color=colour, fontsize=10)
     axes.set_xticks(range(len(table)))
     axes.set_yticks(range(len(table)))
     axes.set_xlabel(f"{bad} images read")

@@ -80,16 +80,17 @@ class Pooling:
         images = index(images)
         if not 1 <= images <= _MOST_IMAGES:
             raise ValueError(f"a design has 1 to {_MOST_IMAGES} images, not {images}")
-        members = [_members_of(pool, q, images) for q, pool in enumerate(pools)]  # type: ignore[arg-type]
-        if not members:
+        given = _sorted_rows(pools, images) if isinstance(pools, np.ndarray) else None
+        if given is None:  # one pool after the other, to say what is wrong with which
+            given = _rows([_members_of(pool, q, images) for q, pool in enumerate(pools)])  # type: ignore[arg-type]
+        if not len(given):
             raise ValueError("a design needs at least one pool")
-        largest = max(len(pool) for pool in members)
+        largest = int((given != NO_IMAGE).sum(axis=1).max())
         size = largest if pool_size is None else index(pool_size)
         if size < largest:
             raise ValueError(f"pool_size={size}, but one pool holds {largest} images")
-        table = np.full((len(members), max(size, 1)), NO_IMAGE, dtype=np.int32)
-        for row, pool in zip(table, members, strict=True):
-            row[: len(pool)] = pool
+        table = np.full((len(given), max(size, 1)), NO_IMAGE, dtype=np.int32)
+        table[:, :largest] = given[:, :largest]
         self._images = images
         self._pools = _frozen(table)
         self._check()
@@ -352,6 +353,26 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     array = np.ascontiguousarray(array)
     array.flags.writeable = False
     return array
+
+
+def _sorted_rows(pools: NDArray[Any], images: int) -> NDArray[np.int32] | None:
+    """A table of pools with each row in order and empty places last; None if anything is wrong with it."""
+    if pools.ndim != 2 or not np.issubdtype(pools.dtype, np.integer):
+        return None
+    if pools.size and (pools.min() < NO_IMAGE or pools.max() >= images):
+        return None
+    rows = np.sort(np.where(pools == NO_IMAGE, images, pools), axis=1)
+    if ((rows[:, 1:] == rows[:, :-1]) & (rows[:, 1:] < images)).any():
+        return None
+    return np.where(rows == images, NO_IMAGE, rows).astype(np.int32)
+
+
+def _rows(members: list[NDArray[np.int32]]) -> NDArray[np.int32]:
+    """Pools as a table, with empty places last."""
+    table = np.full((len(members), max(map(len, members), default=0)), NO_IMAGE, dtype=np.int32)
+    for row, pool in zip(table, members, strict=True):
+        row[: len(pool)] = pool
+    return table
 
 
 def _members_of(pool: Iterable[int], q: int, images: int) -> NDArray[np.int32]:

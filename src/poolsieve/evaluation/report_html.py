@@ -49,6 +49,8 @@ summary { cursor: pointer; font-weight: 600; padding: .3rem 0; }
 .thumbs figcaption { font-size: .78rem; overflow-wrap: anywhere; line-height: 1.3; padding-top: .2rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; font-size: .9rem; }
 dt { font-weight: 600; } dd { margin: 0; overflow-wrap: anywhere; }
+@media (max-width: 700px) { figure.wide::before { content: "scroll sideways to see all \\2192";
+  color: var(--soft); font-size: .85rem; position: sticky; left: 0; } }
 @media (max-width: 600px) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; } }
 """
 

@@ -155,5 +155,8 @@ def recalibrated(
         site.read_pools(config.pool_sizes, pools, seed, config.merge == "gated"),
         by_density=outliers is not None and outliers.individual.by_density,
     )
+    known = part.bundle.calibration
+    if config.glance is not None:
+        calibration = replace(calibration, glance=known.glance, glance_roc=known.glance_roc)
     bundle = replace(part.bundle, calibration=calibration, outliers=outliers)
     return replace(part, evidence=Evidence(calibration), bundle=bundle)

@@ -122,15 +122,15 @@ class Chunk:
         number = np.full(self.size + 1, NO_IMAGE)  # the last entry answers for empty places
         number[self._places] = np.arange(len(self))
         dealt = number[np.append(order, self.size)[design.restrict(self.size).pools]]
-        kept = [pool[pool != NO_IMAGE] for pool in dealt]
-        return Pooling([pool for pool in kept if len(pool)], len(self), pool_size=design.pool_size)
+        held = dealt[(dealt != NO_IMAGE).any(axis=1)]
+        return Pooling(held, len(self), pool_size=design.pool_size)
 
     def arrange_some(self, design: Pooling, images: NDArray[np.intp], rng: np.random.Generator) -> Pooling:
         """The design dealt over some of the readable images in a random order; the others are in no pool."""
         order = np.append(rng.permutation(images), NO_IMAGE)  # the last entry answers for empty places
         dealt = order[design.restrict(len(images)).pools]
-        kept = [pool[pool != NO_IMAGE] for pool in dealt]
-        return Pooling([pool for pool in kept if len(pool)], len(self), pool_size=design.pool_size)
+        held = dealt[(dealt != NO_IMAGE).any(axis=1)]
+        return Pooling(held, len(self), pool_size=design.pool_size)
 
     def read_pools(self, pooling: Pooling) -> Readings:
         """What the counting network says of the pools."""
