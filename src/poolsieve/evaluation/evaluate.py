@@ -18,7 +18,13 @@ from poolsieve.evaluation.comparison import compare
 from poolsieve.evaluation.experiments import read_two_objects
 from poolsieve.evaluation.feature_cache import LabelledImages
 from poolsieve.evaluation.image_metrics import ImageTally
-from poolsieve.evaluation.outlier_refit import density_alone, on_topic, refit_outliers, why_not
+from poolsieve.evaluation.outlier_refit import (
+    UnfitFeaturesError,
+    density_alone,
+    on_topic,
+    refit_outliers,
+    why_not,
+)
 from poolsieve.evaluation.plan import EvaluationPlan
 from poolsieve.evaluation.provenance import describe_data, describe_run
 from poolsieve.evaluation.results import (
@@ -85,8 +91,6 @@ def evaluate(
     splits = [images_of(dataset, name) for name in (plan.tuning_split, plan.split)]
     train = on_topic(images_of(dataset, "train"))
     reason = "" if outliers is None else why_not(train)
-    if reason:
-        competitors = [competitor for competitor in competitors if not competitor.half]
     with ExitStack() as held:
 
         def open_at(part: Bundle) -> Resolution:
@@ -100,20 +104,24 @@ def evaluate(
             full = recalibrated(full, plan.known_pools, plan.seed, outliers)
         auc = _require_knowledge(full.measuring, bundle, plan)
         sizes = {False: full}
-        if any(competitor.half for competitor in competitors):
+        if not reason and any(competitor.half for competitor in competitors):
             half = open_at(at_resolution(bundle, bundle.config.input_size // 2))
-            if outliers is not None:
-                learnt = open_site(held, cache_dir, half.engine, half.bundle, train, reporter).records
-                outliers = refit_outliers(
-                    outliers,
-                    half.engine,
-                    learnt,
-                    half.tuning.records,
-                    half.tuning.images.labels,
-                    pools=plan.known_pools,
-                    seed=plan.seed,
-                )
-            sizes[True] = recalibrated(half, plan.known_pools, plan.seed, outliers)
+            try:
+                if outliers is not None:
+                    learnt = open_site(held, cache_dir, half.engine, half.bundle, train, reporter).records
+                    outliers = refit_outliers(
+                        outliers,
+                        half.engine,
+                        learnt,
+                        half.tuning.records,
+                        half.tuning.images.labels,
+                        pools=plan.known_pools,
+                        seed=plan.seed,
+                    )
+                sizes[True] = recalibrated(half, plan.known_pools, plan.seed, outliers)
+            except UnfitFeaturesError as error:
+                reason = str(error)
+        competitors = [competitor for competitor in competitors if competitor.half in sizes]
         compared = compare(competitors, sizes, plan, reporter)
         confusions = [_confusion(part, small, plan) for small, part in sizes.items()]
         two = _two_objects(full, plan) if bundle.outliers is None else None

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.evaluation.feature_cache import LabelledImages
-from poolsieve.outliers import OutlierReading, OutlierReadings, fit_mixture, make_reading
+from poolsieve.outliers import Mixture, OutlierReading, OutlierReadings, fit_mixture, make_reading
 from poolsieve.training.sampling import draw_pools
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _HELD_OUT_SHARE = 0.25
 """Held-out on-topic pools for each one that a mixture is fitted to, as in training."""
 _LEAST_IMAGES = 20
+
+
+class UnfitFeaturesError(ValueError):
+    """No density can be fitted to the features of images of this size."""
 
 
 def on_topic(images: LabelledImages) -> LabelledImages:
@@ -66,9 +70,12 @@ def refit_outliers(
         labels: Their labels.  # (distinct,)
         pools: On-topic pools to fit to, and pools to learn from what scores mean.
         seed: Draws the pools.
+
+    Raises:
+        UnfitFeaturesError: Features do not vary, or are too few.
     """
     clear = labels == 0
-    mixture = fit_mixture(train.vectors, tuning.vectors[clear], seed=seed).mixture
+    mixture = _fit(train.vectors, tuning.vectors[clear], seed)
     individual = make_reading(
         mixture,
         tuning.logits,
@@ -82,7 +89,7 @@ def refit_outliers(
     for size, reading in known.counting.items():
         learnt = _read(engine, train, np.zeros(len(train), dtype=np.int64), size, [pools], [seed, size, 0])
         held_out = _read(engine, tuning, labels, size, [round(_HELD_OUT_SHARE * pools)], [seed, size, 1])
-        mixture = fit_mixture(learnt[1].vectors, held_out[1].vectors, seed=seed).mixture
+        mixture = _fit(learnt[1].vectors, held_out[1].vectors, seed)
         counts, output = _read(
             engine, tuning, labels, size, [max(2, pools // (size + 1))] * (size + 1), [seed, size, 2]
         )
@@ -104,6 +111,13 @@ def density_alone(readings: OutlierReadings) -> OutlierReadings:
         _by_density(readings.individual),
         {size: _by_density(reading) for size, reading in readings.counting.items()},
     )
+
+
+def _fit(vectors: NDArray[np.float32], held_out: NDArray[np.float32], seed: int) -> Mixture:
+    try:
+        return fit_mixture(vectors, held_out, seed=seed).mixture
+    except ValueError as error:
+        raise UnfitFeaturesError(str(error)) from error
 
 
 def _by_density(reading: OutlierReading) -> OutlierReading:
