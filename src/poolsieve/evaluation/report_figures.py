@@ -52,7 +52,7 @@ FIGURE_GROUPS = {
 
 def plot_savings(savings: Sequence[Saving], *, bad: str = "bad") -> Figure:
     """One bar for the best method at each prevalence, against testing every image."""
-    figure = new_figure(figsize=(6, 0.5 * len(savings) + 1.5), layout="constrained")
+    figure = new_figure(figsize=(6, max(0.5 * len(savings) + 1.5, 3.0)), layout="constrained")
     axes = figure.add_subplot()
     places = np.arange(len(savings))
     costs = [saving.best.cost if saving.best else 1.0 for saving in savings]

@@ -31,7 +31,7 @@ figure.wide svg { min-width: 660px; }
 figure.small { max-width: 520px; }
 figure.lead { max-width: 780px; }
 .pair { display: flex; flex-wrap: wrap; gap: 0 2rem; }
-.pair figure { flex: 1 1 300px; }
+.pair figure { flex: 1 1 400px; max-width: 480px; }
 figcaption { color: var(--soft); font-size: .9rem; max-width: 46rem; position: sticky; left: 0; }
 .scroll { overflow-x: auto; margin: .4rem 0 1rem; }
 table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; }
