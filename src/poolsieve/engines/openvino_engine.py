@@ -74,9 +74,12 @@ class OpenVinoEngine(Engine):
 
     def _compile(self, file: str) -> Run:
         model = self._core.read_model(self.bundle.read(file))
-        shape = [-1, *self._specs[file].input.shape]
+        # Where every batch is one image, saying so saves a tenth of the front's time: OpenVINO then lays out
+        # the memory between layers beforehand, and small enough for the cache.
+        rows = 1 if (self.batch_size or self._default_batch(file)) == 1 else -1
+        shape = [rows, *self._specs[file].input.shape]
         if model.input(0).get_partial_shape() != ov.PartialShape(shape):
-            model.reshape(shape)  # another resolution, see `poolsieve.engines.resolution`
+            model.reshape(shape)  # also to another resolution, see `poolsieve.engines.resolution`
         queue = ov.AsyncInferQueue(self._core.compile_model(model, "CPU", self._settings))
 
         def finish(request: Any, job: _Job) -> None:
