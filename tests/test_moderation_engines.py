@@ -18,6 +18,7 @@ from poolsieve.engines import list_engines, open_engine
 from poolsieve.images import plain_view, read_image
 from poolsieve.moderation import Moderator
 from poolsieve.schemes import list_schemes, make_scheme
+from poolsieve.schemes.graphs import used_graphs
 
 FILES = 45
 
@@ -91,6 +92,18 @@ def test_every_engine_gives_the_same_verdicts(bundle, photos, engines, scheme):
             assert one.decided_by == other.decided_by
             assert one.score == other.score or abs(one.score - other.score) < 1e-3
             assert [pool.members for pool in one.pools] == [pool.members for pool in other.pools]
+
+
+@pytest.mark.parametrize("scheme", list_schemes())
+def test_what_is_compiled_ahead_is_what_a_scheme_uses(bundle, photos, scheme, monkeypatch):
+    engine, used = open_engine(bundle, list_engines()[0], threads=1), []
+    compiled = engine._compile
+    monkeypatch.setattr(engine, "_compile", lambda file: used.append(file) or compiled(file))
+    judge = moderator(bundle, engine, scheme)
+    list(judge.moderate(photos))
+    tests = judge.totals.meter.retests > 0 or scheme == "oneshot"  # pools may have cleared all images
+    needed = used_graphs(judge.scheme, bundle.config)
+    assert used == (needed if tests else needed[:-1])
 
 
 @pytest.mark.parametrize("scheme", ["dorfman", "oneshot", "adaptive"])

@@ -217,10 +217,14 @@ class Moderator:
         """
         from poolsieve.bundles import load_bundle
         from poolsieve.engines import open_engine
+        from poolsieve.schemes.graphs import used_graphs
 
         loaded = load_bundle(bundle)
         made, prevalence = choose_scheme(loaded, scheme, target, plan, parameters)
         opened = open_engine(loaded, engine, threads=threads, batch_size=batch_size)
+        sizes = loaded.config.pool_sizes
+        first = made if isinstance(made, Scheme) else PlanFollower(made, sizes, prevalence).scheme
+        opened.prepare(used_graphs(first, loaded.config))  # meanwhile the design is made and images are read
         return cls(loaded, opened, made, prevalence=prevalence, seed=seed)
 
     def moderate(self, source: AnySource, *, column: str | None = None) -> Iterator[Verdict]:

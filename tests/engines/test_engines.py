@@ -112,6 +112,17 @@ def test_the_same_images_give_the_same_bits(made, name):
     assert set(largest_difference(first, second).values()) == {0.0}
 
 
+@pytest.mark.parametrize("name", ["openvino", "onnxruntime", "torch"])
+def test_graphs_may_be_compiled_ahead(made, name):
+    bundle = made("tiny-gated").bundle
+    images = noise(bundle.config.input_size)
+    reference = by_engine(open_engine(bundle, name, threads=1), images)
+    engine = open_engine(bundle, name, threads=1)
+    for files in (["front.onnx", "head.onnx", "pooled-4.onnx"], ["front.onnx", "individual.onnx"]):
+        engine.prepare(files)
+    assert set(largest_difference(by_engine(engine, images), reference).values()) == {0.0}
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", ["openvino", "onnxruntime", "torch"])
 def test_arrays_may_be_read_only_or_views(made, name):

@@ -105,6 +105,13 @@ class Engine(ABC):
         """Rows that go through a graph at once if the caller does not say."""
         return 8
 
+    def prepare(self, files: Iterable[str]) -> None:  # noqa: B027 - an engine may do nothing here
+        """Begin to compile graphs that will be used, in that order, if the engine can do so meanwhile.
+
+        Args:
+            files: Files of the graphs. What is wrong with one is said when it is used.
+        """
+
     def front(self, images: NDArray[np.uint8]) -> FrontFeatures:
         """Front features of images.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +63,7 @@ class OpenVinoEngine(Engine):
         }
         if threads is not None:
             self._settings["INFERENCE_NUM_THREADS"] = threads
+        self._coming: dict[str, Future[Run]] = {}
 
     def _low_precision(self) -> str:
         has = self._core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
@@ -72,7 +74,19 @@ class OpenVinoEngine(Engine):
             f"this processor computes in {', '.join(has)} only, not in half precision; use precision='fp32'"
         )
 
+    def prepare(self, files: Iterable[str]) -> None:
+        """Compile graphs on a thread: OpenVINO needs no interpreter for it."""
+        compiler = ThreadPoolExecutor(1, thread_name_prefix="compile-graphs")
+        for file in files:
+            if file not in self._graphs and file not in self._coming:
+                self._coming[file] = compiler.submit(self._compile_now, file)
+        compiler.shutdown(wait=False)  # the thread ends when all are compiled
+
     def _compile(self, file: str) -> Run:
+        coming = self._coming.pop(file, None)
+        return self._compile_now(file) if coming is None else coming.result()
+
+    def _compile_now(self, file: str) -> Run:
         model = self._core.read_model(self.bundle.read(file))
         # Where every batch is one image, saying so saves a tenth of the front's time: OpenVINO then lays out
         # the memory between layers beforehand, and small enough for the cache.

@@ -1,0 +1,28 @@
+"""Which graphs of a bundle a scheme runs."""
+
+from __future__ import annotations
+
+from poolsieve.bundles.config import (
+    FRONT_GRAPH,
+    HEAD_GRAPH,
+    INDIVIDUAL_GRAPH,
+    BundleConfig,
+    pooled_graph,
+)
+from poolsieve.schemes.adaptive import Adaptive
+from poolsieve.schemes.base import PooledScheme, Scheme
+from poolsieve.schemes.cascade import Cascade
+from poolsieve.schemes.oneshot import OneShot
+
+
+def used_graphs(scheme: Scheme, config: BundleConfig) -> list[str]:
+    """Files of the graphs that a full chunk needs, in the order of their use."""
+    looks = isinstance(scheme, Cascade) or (isinstance(scheme, Adaptive) and scheme.use_head)
+    files = [FRONT_GRAPH]
+    if looks or (isinstance(scheme, PooledScheme) and config.merge == "gated"):
+        files.append(HEAD_GRAPH)
+    if isinstance(scheme, PooledScheme):
+        files.append(pooled_graph(scheme.pool_size))
+    if not isinstance(scheme, OneShot):
+        files.append(INDIVIDUAL_GRAPH)
+    return files
