@@ -114,7 +114,7 @@ def test_the_same_images_give_the_same_bits(made, name):
 
 @pytest.mark.parametrize("name", ["openvino", "onnxruntime", "torch"])
 def test_graphs_may_be_compiled_ahead(made, name):
-    bundle = made("tiny-gated").bundle
+    bundle = made("lite0-gated").bundle
     images = noise(bundle.config.input_size)
     reference = by_engine(open_engine(bundle, name, threads=1), images)
     engine = open_engine(bundle, name, threads=1)
