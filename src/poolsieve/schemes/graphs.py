@@ -8,7 +8,6 @@ from poolsieve.bundles.config import (
     HEAD_GRAPH,
     INDIVIDUAL_GRAPH,
     BundleConfig,
-    pooled_graph,
 )
 from poolsieve.schemes.adaptive import Adaptive
 from poolsieve.schemes.base import PooledScheme, Scheme
@@ -24,7 +23,7 @@ def used_graphs(scheme: Scheme, config: BundleConfig) -> list[str]:
     if looks or (isinstance(scheme, PooledScheme) and config.merge == "gated"):
         files.append(HEAD_GRAPH)
     if isinstance(scheme, PooledScheme):
-        files.append(pooled_graph(scheme.pool_size))
+        files.append(config.counting_graph(scheme.pool_size))
     if not isinstance(scheme, OneShot):
         files.append(INDIVIDUAL_GRAPH)
     return files
