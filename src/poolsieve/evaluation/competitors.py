@@ -46,12 +46,14 @@ class Competitor(ABC):
         title: In figures.
         half: Whether it looks at images of half the side.
         glances: Whether it needs a bundle with a glance.
+        planned: Whether it needs a bundle with recordings to plan from.
     """
 
     name: str
     title: str
     half: bool = False
     glances: bool = False
+    planned: bool = False
 
     @abstractmethod
     def prepare(self, tuning: Ground) -> Setup:
@@ -152,6 +154,21 @@ class TunedScheme(Competitor):
             yield scheme_for(self.scheme, ground, **dict(zip(self.grid, values, strict=True)))
 
 
+@dataclass(frozen=True)
+class PlannedScheme(Competitor):
+    """The plan that the bundle's recordings suggest for the prevalence, as `moderate` follows it."""
+
+    def prepare(self, tuning: Ground) -> Setup:
+        """Plan; recordings are of validation images too."""
+        from poolsieve.planning import Target, search
+
+        if tuning.recordings is None:
+            raise ValueError("the bundle has no recordings to plan from")
+        prevalence = min(tuning.mixture.prevalence, 0.5)
+        best = search(tuning.recordings, prevalence, Target(), tuning.pool_sizes, tuning.price).best
+        return Setup(make_scheme(best.scheme, tuning.pool_sizes, **best.parameters), best.describe())
+
+
 _RETESTS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 COMPETITORS: dict[str, Competitor] = {
     competitor.name: competitor
@@ -174,6 +191,7 @@ COMPETITORS: dict[str, Competitor] = {
             scheme="adaptive",
             grid={"pools_per_image": (1, 2), "retest_above": _RETESTS},
         ),
+        PlannedScheme("auto", "Planned", planned=True),
         FixedScheme("downsample", "Downsample", half=True),
         TunedDecoder("downsample-classo", "CLasso, half size", half=True, decoder="classo"),
         TunedDecoder("downsample-mip", "MIP, half size", half=True, decoder="mip"),

@@ -85,6 +85,8 @@ def evaluate(
     competitors = plan.check()
     if bundle.config.glance is None:
         competitors = [competitor for competitor in competitors if not competitor.glances]
+    if not bundle.has_recordings or plan.by_density:  # recordings are of the bundle's own reading
+        competitors = [competitor for competitor in competitors if not competitor.planned]
     outliers = bundle.outliers
     if plan.by_density and outliers is None:
         raise ValueError(f"{bundle.name} is no outlier bundle, so it has no density to read by")
@@ -99,6 +101,8 @@ def evaluate(
             return Resolution(part, opened, Evidence(part.calibration), tuning, measuring)
 
         full = open_at(bundle)
+        if bundle.has_recordings:
+            full = replace(full, recordings=bundle.recordings())
         if plan.by_density and outliers is not None and not outliers.individual.by_density:
             outliers = density_alone(outliers)
             full = recalibrated(full, plan.known_pools, plan.seed, outliers)

@@ -17,6 +17,7 @@ from poolsieve.calibration import (
 )
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.evaluation.trials import Trial, run_scheme
+from poolsieve.recordings import Recordings
 from poolsieve.schemes import Evidence, Scheme
 from poolsieve.schemes.cost import Price
 from poolsieve.schemes.runner import Networks
@@ -38,6 +39,7 @@ class Ground:
         gated: Whether features are multiplied by the gate before they are merged.
         mixture: What to judge.
         seed: Decides who shares a pool with whom.
+        recordings: What the bundle's plans are made of, if it has any.
     """
 
     networks: Networks
@@ -47,6 +49,7 @@ class Ground:
     gated: bool
     mixture: Mixture
     seed: int
+    recordings: Recordings | None = None
 
     def run(self, scheme: Scheme) -> Trial:
         """Judge the mixture by a scheme."""

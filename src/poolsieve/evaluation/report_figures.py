@@ -37,6 +37,7 @@ FIGURE_GROUPS = {
         "glance",
         "cascade",
         "adaptive",
+        "auto",
     ),
     "Half resolution": (
         "individual",

@@ -20,6 +20,7 @@ from poolsieve.evaluation.recorded_networks import ImageRecords, RecordedNetwork
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.outliers import OutlierReadings
 from poolsieve.progress import Reporter
+from poolsieve.recordings import Recordings
 from poolsieve.schemes import Evidence
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class Resolution:
         evidence: What outputs are worth.
         tuning: The split to tune on.
         measuring: The split to measure on.
+        recordings: What the bundle's plans are made of, if it has any and is run as it is.
     """
 
     bundle: Bundle
@@ -80,6 +82,7 @@ class Resolution:
     evidence: Evidence
     tuning: Site
     measuring: Site
+    recordings: Recordings | None = None
 
     @cached_property
     def reading_engine(self) -> Engine:
@@ -101,6 +104,7 @@ class Resolution:
             config.merge == "gated",
             mixture,
             seed,
+            self.recordings,
         )
 
 
