@@ -259,7 +259,7 @@ def test_another_seed_gives_other_neighbours():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("none", {}, "no scheme is named 'none'. There are: adaptive, cascade, dorfman, glance, individual, oneshot"),
+        ("none", {}, "no scheme is named 'none'. There are: adaptive, cascade, dorfman, glance, individual"),
         (
             "individual",
             {"pool_size": 8},
