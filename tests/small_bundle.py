@@ -17,7 +17,14 @@ def small_bundle(folder):
 
     from poolsieve.bundles import save_bundle
     from poolsieve.calibration import Calibration, calibrate_counting, fit_scaling, roc_curve
-    from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, Preprocessing, SplitBackbone
+    from poolsieve.networks import (
+        Gate,
+        GlanceNetwork,
+        IndividualNetwork,
+        PooledNetwork,
+        Preprocessing,
+        SplitBackbone,
+    )
     from poolsieve.training.models import TrainedModel
 
     torch.manual_seed(0)
@@ -30,7 +37,8 @@ def small_bundle(folder):
     ).eval()
     gate = Gate(backbone.feature_shape[0], width=16)
     counting = {8: PooledNetwork(backbone, 8, merge="gated", gate=gate)}
-    model = TrainedModel(backbone, IndividualNetwork(backbone), counting, gate, "gated")
+    glance = GlanceNetwork(backbone)
+    model = TrainedModel(backbone, IndividualNetwork(backbone), counting, gate, "gated", glance)
     with torch.no_grad():
         for part in (model.individual.final, counting[8].final):
             nn.init.normal_(part.weight, std=2.0)
@@ -39,9 +47,8 @@ def small_bundle(folder):
     scaling = fit_scaling(rng.normal(size=(60, 2)) + labels[:, None] * [-1, 1], labels)
     roc = roc_curve(rng.normal(size=60) + labels, labels)
     counts = calibrate_counting(rng.normal(size=(80, 9)), rng.integers(0, 9, 80))
-    return save_bundle(
-        folder, model, Calibration(scaling, roc, scaling, roc, {8: counts}), task="light", squaring="pad"
-    )
+    calibration = Calibration(scaling, roc, scaling, roc, {8: counts}, scaling, roc)
+    return save_bundle(folder, model, calibration, task="light", squaring="pad")
 
 
 def write_data(folder, per_split=24, *, swapped=False):

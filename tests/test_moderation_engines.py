@@ -94,7 +94,7 @@ def test_every_engine_gives_the_same_verdicts(bundle, photos, engines, scheme):
             assert [pool.members for pool in one.pools] == [pool.members for pool in other.pools]
 
 
-@pytest.mark.parametrize("scheme", [name for name in list_schemes() if name != "glance"])
+@pytest.mark.parametrize("scheme", list_schemes())
 def test_what_is_compiled_ahead_is_what_a_scheme_uses(bundle, photos, scheme, monkeypatch):
     engine, used = open_engine(bundle, list_engines()[0], threads=1), []
     compiled = engine._compile

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from poolsieve.bundles import Bundle, export_run
 from poolsieve.calibration import Calibration, calibrate_counting, fit_scaling, roc_curve
 from poolsieve.networks import (
     Gate,
+    GlanceNetwork,
     IndividualNetwork,
     Preprocessing,
     SplitBackbone,
@@ -74,6 +75,7 @@ def networks_on(backbone, merge, pool_sizes, counting="separate"):
         for part in (model.individual.final, *(network.final for network in model.own_counting.values())):
             nn.init.normal_(part.weight, std=0.3)  # logits of some size, so that differences show
         nn.init.normal_(gate.location.weight, std=3.0)  # gates that are neither open nor shut
+    model = replace(model, glance=GlanceNetwork(backbone))
     for part in model.parts().values():
         part.eval()
     return model
@@ -88,7 +90,7 @@ def random_calibration(pool_sizes):
         size: calibrate_counting(rng.normal(size=(80, size + 1)), rng.integers(0, size + 1, 80))
         for size in pool_sizes
     }
-    return Calibration(scaling, roc, scaling, roc, counting)
+    return Calibration(scaling, roc, scaling, roc, counting, scaling, roc)
 
 
 def write_run(folder, backbone, merge="gated", pool_sizes=(2, 4), counting="separate"):

@@ -20,6 +20,7 @@ FILES = (
     "individual.onnx",
     "pooled-2.onnx",
     "pooled-4.onnx",
+    "glance.onnx",
     "model.safetensors",
     "calibration.json",
     "README.md",

@@ -32,10 +32,12 @@ def pools_for(size):
 def by_hand(model, images):
     """What the networks of the training run say."""
     backbone = model.backbone
-    features = backbone.front(backbone.preprocessing(torch.from_numpy(images).permute(0, 3, 1, 2).float()))
+    pixels = backbone.preprocessing(torch.from_numpy(images).permute(0, 3, 1, 2).float())
+    features = backbone.front(pixels)
     gate, head = model.gate(features)
     outputs = {"features": features, "gate": gate, "head": head, "individual": model.individual(features)}
     outputs["vectors"] = model.individual.embed(features)
+    outputs["glance"] = model.glance(pixels)
     for size, network in model.counting.items():
         result = network(features, pools_for(size))
         outputs[f"pools of {size}"], outputs[f"vectors of {size}"] = result.logits, result.features
@@ -47,6 +49,7 @@ def by_engine(engine, images):
     head, individual = engine.head(features), engine.individual(features)
     outputs = {"features": features, "gate": head.gate, "head": head.logits}
     outputs |= {"individual": individual.logits, "vectors": individual.vectors}
+    outputs["glance"] = engine.glance(images)
     gate = head.gate if engine.bundle.config.merge == "gated" else None
     for size in engine.bundle.config.pool_sizes:
         result = engine.pooled(features, gate, pools_for(size), size)

@@ -43,7 +43,7 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(feature_cache, "PART_IMAGES", 8)
 
 
-@pytest.mark.parametrize("scheme", [name for name in list_schemes() if name != "glance"])
+@pytest.mark.parametrize("scheme", list_schemes())
 def test_a_scheme_on_records_decides_as_in_moderation(bundle, images, tmp_path, scheme):
     engine = open_engine(bundle, "openvino", threads=1)
     folder = cache_folder(tmp_path, engine, images)

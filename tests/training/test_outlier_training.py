@@ -28,7 +28,7 @@ from poolsieve.training import Optimization, TrainingPlan
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.models import load_model
 from poolsieve.training.outliers import fit_outliers
-from poolsieve.training.plan import OutlierSettings
+from poolsieve.training.plan import GlanceSettings, OutlierSettings
 from poolsieve.training.readings import read_images, read_pool_vectors
 from poolsieve.training.results import measure
 from poolsieve.training.run import cached_features, train
@@ -48,6 +48,7 @@ PLAN = TrainingPlan(
     test_pools=200,
     optimization=QUICK,
     outliers=OutlierSettings(clusters=(1, 2), mixture_pools=120, histogram_pools=40),
+    glance=GlanceSettings(epochs=4, batch_images=16),
 )
 
 
