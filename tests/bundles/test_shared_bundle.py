@@ -132,4 +132,4 @@ def test_readings_of_both_sizes_are_remembered_apart(shared, tmp_path):
                 expected = engine.pooled(features, head.gate, pools, size)
                 np.testing.assert_allclose(found.logits, expected.logits, atol=1e-6)
                 assert found.counts is None  # nothing but the arg max is read
-            assert (memory.recalled, memory.computed) == ((2, 0) if known else (0, 2))
+            assert (memory.recalled, memory.computed) == ((4, 0) if known else (0, 4))
