@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ERRORS_SHOWN = 100
 _PARTS = (
     ("glance at a shrunken image", "var(--good)"),
-    ("front, once for each image", "var(--pale)"),
+    ("front, at most once for each image", "var(--pale)"),
     ("cheap head", "var(--warm)"),
     ("pools", "var(--deep)"),
     ("tests of single images", "var(--bad)"),
@@ -113,6 +113,7 @@ def _cost(meter: CostMeter) -> str:
         f'<tr><td><span class="key" style="background:{colour}"></span> {name}</td>'
         f'<td class="number">{number:,} runs</td><td class="number">{100 * share:.1f}%</td></tr>'
         for number, share, (name, colour) in zip(runs, shares, _PARTS, strict=True)
+        if number
     )
     stages = ", ".join(f"{escaped(stage)} {seconds:.1f} s" for stage, seconds in meter.seconds.items())
     return (
@@ -150,7 +151,7 @@ def _card(verdict: Verdict, picture: Image.Image | None, names: Mapping[int, str
     lines = [f"<b>{escaped(PurePath(verdict.path).name)}</b>"]
     lines.append(f'<span class="flagged">score <span class="number">{verdict.score:.3f}</span></span>')
     if verdict.prior is not None:
-        lines.append(f'<span class="faint">before pools: {verdict.prior:.4f}</span>')
+        lines.append(f'<span class="faint">first look: {verdict.prior:.4f}</span>')
     if verdict.pool_score is not None:
         lines.append(f'<span class="faint">after pools: {verdict.pool_score:.4f}</span>')
     if verdict.decided_by == "individual":

@@ -92,7 +92,7 @@ class Verdict:
             return [f"{self.path}: could not be read: {self.reason}"]
         lines = [f"{self.path}: {self.status}, score {self.score:.4f}, decided by {self.decided_by}"]
         if self.prior is not None:
-            lines.append(f"  before pools were read: probability of being bad {self.prior:.4f}")
+            lines.append(f"  first look: probability of being bad {self.prior:.4f}")
         for pool in self.pools:
             chances = ", ".join(f"{count}: {chance:.3f}" for count, chance in enumerate(pool.chances))
             lines.append(f"  pool {pool.number} was read as holding {pool.count} bad (chances {chances})")
