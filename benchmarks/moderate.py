@@ -8,7 +8,7 @@ TASK.csv has the columns file, label and split; images of the split `test` are m
 that is compared runs in turn (A B C D A B C D …) in one process, on the same files, bundle and engine, and
 medians over the rounds are taken, so that a busy machine slows all alike. Parts:
 
-- schemes: individual, dorfman, oneshot 50×100 and adaptive at four prevalences. Beside the time stands
+- schemes: individual, dorfman, oneshot 50×100, adaptive and glance at four prevalences. Beside the time stands
   processor time, the multiply-adds that the meter counted, and how far time is from them once reading is
   taken out. Reading alone is timed in the same rounds; where it takes more than a tenth of a scheme's
   processor time, or the network waited for it as long, the row says so. Where other processes keep the
@@ -192,13 +192,14 @@ def compare_schemes(bundle: Bundle, engine: Engine, files: Files, options: argpa
         f"{'time':>6} {'processor':>9} {'off':>5}"
     )
     rows = []
+    names = SCHEMES if bundle.config.glance is None else (*SCHEMES, "glance")
     for prevalence in PREVALENCES:
         chosen = files.mixed(options.images, prevalence)
         ways: dict[str, Callable[[], Moderator | None]] = {
-            name: moderating(prepared(bundle, engine, name), chosen) for name in SCHEMES
+            name: moderating(prepared(bundle, engine, name), chosen) for name in names
         }
         samples = in_turn({**ways, READING: reading(bundle, chosen)}, options.rounds)
-        for name in SCHEMES:
+        for name in names:
             row = scheme_row(samples, name, prevalence, options.images, judged_by)
             rows.append(row)
             print(line_of(row), flush=True)

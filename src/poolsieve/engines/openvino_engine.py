@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from poolsieve.bundles import Bundle
-from poolsieve.bundles.config import FRONT_GRAPH, GLANCE_GRAPH
+from poolsieve.bundles.config import FRONT_GRAPH
 from poolsieve.engines.base import Batches, Engine, Precision, Run
 
 _TOOLS = "openvino.tools.ovc"
@@ -112,7 +112,7 @@ class OpenVinoEngine(Engine):
         return run
 
     def _default_batch(self, file: str) -> int:
-        return 1 if file in (FRONT_GRAPH, GLANCE_GRAPH) else 4  # their maps are the largest
+        return 1 if file == FRONT_GRAPH else 4  # its maps are the largest
 
 
 @dataclass(frozen=True)
