@@ -8,7 +8,7 @@ TASK.csv has the columns file, label and split; images of the split `test` are m
 that is compared runs in turn (A B C D A B C D …) in one process, on the same files, bundle and engine, and
 medians over the rounds are taken, so that a busy machine slows all alike. Parts:
 
-- schemes: individual, dorfman, oneshot 50×100, adaptive and glance at four prevalences. Beside the time stands
+- schemes: individual, dorfman, oneshot 50×100, adaptive and glance at four prevalences. Beside the time is
   processor time, the multiply-adds that the meter counted, and how far time is from them once reading is
   taken out. Reading alone is timed in the same rounds; where it takes more than a tenth of a scheme's
   processor time, or the network waited for it as long, the row says so. Where other processes keep the
