@@ -12,9 +12,10 @@ from poolsieve.calibration.record import (
     confusion_counts,
 )
 from poolsieve.calibration.roc import RocCurve, roc_curve
-from poolsieve.calibration.scaling import OutputScaling, fit_scaling, paired
+from poolsieve.calibration.scaling import EVEN, OutputScaling, fit_scaling, paired
 
 __all__ = [
+    "EVEN",
     "Calibration",
     "CountingCalibration",
     "ErrorCorrelation",

@@ -54,6 +54,10 @@ class OutputScaling:
         return self.log_probabilities(logits) - np.log(self.prior)
 
 
+EVEN = OutputScaling(1.0, (0.0, 0.0), (0.5, 0.5))
+"""Leaves the evidence of an image as it is, so that above one half means off topic by the paper's label."""
+
+
 def fit_scaling(logits: ArrayLike, classes: ArrayLike) -> OutputScaling:
     """Fit temperature and biases by maximum likelihood.
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.calibration import (
+    EVEN,
     Calibration,
-    OutputScaling,
     calibrate_counting,
     fit_scaling,
     paired,
@@ -24,7 +24,6 @@ from poolsieve.schemes.runner import Networks
 from poolsieve.training.sampling import draw_pools, pool_shares, split_by_shares
 
 _BLOCK = 64
-_EVEN = OutputScaling(1.0, (0.0, 0.0), (0.5, 0.5))
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ def calibrate_on(
     """
     table = logits.astype(np.float64)
     return Calibration(
-        individual=_EVEN if by_density else fit_scaling(table, labels),
+        individual=EVEN if by_density else fit_scaling(table, labels),
         individual_roc=roc_curve(table[:, 1] - table[:, 0], labels),
         head=fit_scaling(paired(head_logits), labels),
         head_roc=roc_curve(head_logits, labels),

@@ -18,19 +18,6 @@ USUAL_THRESHOLD = 0.5
 
 
 @dataclass(frozen=True)
-class Work:
-    """What is run for one image, on average.
-
-    Attributes:
-        heads: Runs of the head.
-        backs: Runs of the back: pools and individual tests.
-    """
-
-    heads: float
-    backs: float
-
-
-@dataclass(frozen=True)
 class Outcomes:
     """Estimates for all bounds (rows) and individual thresholds (columns).
 

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.calibration import (
+    EVEN,
     Calibration,
     ErrorCorrelation,
-    OutputScaling,
     calibrate_counting,
     error_correlation,
     fit_scaling,
@@ -29,8 +29,6 @@ CHUNKS = 20
 """Chunks of validation images on which errors of pools that share an image are compared."""
 POOLS_PER_IMAGE = 4
 CHUNK_PREVALENCE = 0.1
-EVEN = OutputScaling(1.0, (0.0, 0.0), (0.5, 0.5))
-"""Leaves the evidence of an image as it is, so that above one half means off topic by the paper's label."""
 
 
 def calibrate(
