@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, ndtri
+from scipy.special import betaincinv, expit, ndtri
 
 from poolsieve.bundles import Bundle
-from poolsieve.evaluation.metrics import proportion
 from poolsieve.planning.outcomes import THRESHOLDS, USUAL_THRESHOLD, Outcomes, outcomes
 from poolsieve.planning.plans import Estimate, Plan, Target
 from poolsieve.planning.trials import Trial, all_trials
@@ -22,6 +21,8 @@ from poolsieve.schemes.cost import Price
 NEAR_TIE = 0.005
 """Costs that differ by no more are a tie, which the simpler plan wins."""
 _Z = float(ndtri(0.975))
+_LUCK_OF_TWO = 2
+"""A promise is about other images: if there are as many, their luck adds the variance of ours again."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +260,7 @@ def _nearest(tried: _Tried, least: tuple[float, float]) -> _Pick:
 def _promise(
     pick: _Pick, recordings: Recordings, prevalence: float, price: Price, flattery: tuple[float, ...]
 ) -> Plan:
-    """The plan of a pick, with intervals from how much single images matter."""
+    """The plan of a pick, with intervals for other images from how much single images matter."""
     trial = pick.tried.trial
     threshold, bound = float(THRESHOLDS[pick.threshold]), float(trial.bounds[pick.bound])
     bad = recordings.bad
@@ -282,7 +283,7 @@ def _promise(
     backs = pick.tried.whole.backs[pick.bound]
     cost = float(_costs(trial, np.array([backs]), price)[0]) + flattery[2]
     variance = prevalence**2 * spreads[0] + (1 - prevalence) ** 2 * spreads[1]
-    half = _Z * math.sqrt(variance) * _test_cost(trial, price)
+    half = _Z * math.sqrt(variance * _LUCK_OF_TWO) * _test_cost(trial, price)
     parameters = dict(trial.parameters)
     if trial.tests:
         parameters["threshold"] = threshold
@@ -306,11 +307,17 @@ def _per_image(
 
 
 def _share(of_images: NDArray[np.float64], lowered: float) -> Estimate:
-    """Mean over images, lowered, with Wilson's interval for as many independent images as tell as much."""
+    """Mean over images, lowered, with an interval for as many other images.
+
+    It is Jeffreys' (even on both sides also near 1), for as many independent images as tell as much, with the
+    luck of both sides in it.
+    """
     number = len(of_images)
     mean = float(np.clip(of_images.mean(), 0, 1))
     between = float(of_images.var(ddof=1)) / number if number > 1 else 0.0
     spread = mean * (1 - mean)
     effective = min(number, spread / between) if spread > 0 and between > 0 else number
-    found = proportion([mean * effective], [effective])
-    return Estimate(max(mean - lowered, 0.0), max(found.low - lowered, 0.0), found.high)
+    good, all_in_all = mean * effective / _LUCK_OF_TWO, effective / _LUCK_OF_TWO
+    low, high = betaincinv(good + 0.5, all_in_all - good + 0.5, (0.025, 0.975))
+    low, high = (0.0 if mean == 0 else float(low)), (1.0 if mean == 1 else float(high))
+    return Estimate(max(mean - lowered, 0.0), max(low - lowered, 0.0), high)
