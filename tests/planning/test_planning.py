@@ -64,14 +64,11 @@ def test_with_useless_pools_every_image_is_tested(prevalence):
     assert choices.best.cost.value == pytest.approx(1)
 
 
-@pytest.mark.parametrize(("prevalence", "within"), [(0.05, 0.05), (0.1, 0.01)])
-def test_promises_are_kept_on_other_images(noisy, prevalence, within):
-    bundle, recordings = noisy
-    plan = find(bundle, recordings, prevalence, within=within).best
+def check_promise(bundle, plan):
+    """Follow a plan over other images: what comes out lies where it was promised."""
     scheme = make_scheme(plan.scheme, bundle.config.pool_sizes, **plan.parameters)
-    assert plan.cost.value < 0.9
     rng = np.random.default_rng(8)
-    truth = rng.random(20 * scheme.chunk_size) < prevalence
+    truth = rng.random(20 * scheme.chunk_size) < plan.prevalence
     moderator = Moderator(bundle, NoisyEngine(), scheme, seed=1)
     flags = np.array([verdict.flagged for verdict in moderator.moderate(list(noisy_pixels(truth, 9)))])
     found, alarms = flags[truth].mean(), flags[~truth].mean()
@@ -79,6 +76,21 @@ def test_promises_are_kept_on_other_images(noisy, prevalence, within):
     assert plan.sensitivity.low - luck <= found <= plan.sensitivity.high + luck
     assert plan.specificity.low - 0.002 <= 1 - alarms <= plan.specificity.high + 0.002
     assert plan.cost.low - 0.01 <= moderator.totals.meter.share <= plan.cost.high + 0.01
+
+
+@pytest.mark.parametrize(("prevalence", "within"), [(0.05, 0.05), (0.1, 0.01)])
+def test_promises_are_kept_on_other_images(noisy, prevalence, within):
+    bundle, recordings = noisy
+    plan = find(bundle, recordings, prevalence, within=within).best
+    assert plan.cost.value < 0.9
+    check_promise(bundle, plan)
+
+
+def test_plans_with_larger_pools_for_what_looks_clear_keep_their_promise(noisy):
+    bundle, recordings = noisy
+    plans = [p for p in find(bundle, recordings, 0.05, within=0.05).plans if "large_below" in p.parameters]
+    assert {(p.parameters["pool_size"], p.parameters["large_pool_size"]) for p in plans} == {(4, 8)}
+    check_promise(bundle, plans[0])
 
 
 def test_pools_and_head_together_beat_each_alone(noisy):

@@ -152,6 +152,39 @@ def test_adaptive_clears_at_once_what_looks_clear():
         make_scheme("adaptive", (8,), clear_below=0.5, test_above=0.1)
 
 
+def test_what_looks_clear_shares_larger_pools():
+    """Of three bad images one is tested at once, one is doubted, and one looks clear like 80 others."""
+    truth = truth_with(3, 104)
+    plain, doubted, hidden = np.flatnonzero(truth)
+
+    class Doubting(PlantedEngine):
+        def head(self, features):
+            output = super().head(features)
+            output.logits[np.append(np.flatnonzero(~truth)[:21], doubted)] = 0.0
+            output.logits[hidden] = output.logits[~truth].min()
+            return output
+
+    limits = {"test_above": 0.1, "pools_per_image": 1, "chunk": 104}
+    scheme = make_scheme("adaptive", (4, 8), pool_size=4, large_below=0.005, large_pool_size=8, **limits)
+    decision, meter, _ = decide(scheme, truth, engine=Doubting())
+    assert np.array_equal(decision.flags, truth)
+    pools, sizes = decision.pooling.pools, decision.pooling.pool_sizes
+    assert (sizes[:6].sum(), sizes[:6].max()) == (22, 4)
+    assert (sizes[6:].sum(), sizes[6:].max()) == (81, 8)
+    assert decision.pooling.image_weights[plain] == 0
+    assert doubted in pools[:6]
+    assert hidden in pools[6:]
+    assert decision.readings.counts[0].tolist() == [int(np.isin([doubted, hidden], p).any()) for p in pools]
+    assert meter.pools == 17
+    assert meter.retests == (decision.decided_by == "individual").sum() <= 1 + 4 + 8
+    with pytest.raises(ValueError, match="large_pool_size=16, but the bundle has networks for pools of 4, 8"):
+        make_scheme("adaptive", (4, 8), large_below=0.005, large_pool_size=16)
+    with pytest.raises(ValueError, match="needs a large_pool_size"):
+        make_scheme("adaptive", (4, 8), large_below=0.005)
+    with pytest.raises(ValueError, match="not above pool_size"):
+        make_scheme("adaptive", (4, 8), large_pool_size=4)
+
+
 def test_adaptive_flags_nothing_on_the_word_of_pools_and_head_alone():
     """Head and pools are sure of bad images that are none; only the individual network knows better."""
     truth = truth_with(2, 100)

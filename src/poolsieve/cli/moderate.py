@@ -101,6 +101,11 @@ def moderate(
             help="cascade, glance, adaptive: posterior by the first look below which an image is clear."
         ),
     ] = None,
+    large_below: Annotated[
+        float | None,
+        typer.Option(help="adaptive: posterior by the head below which images share larger pools."),
+    ] = None,
+    large_pool_size: Annotated[int | None, typer.Option(help="adaptive: images in a larger pool.")] = None,
     decoder: Annotated[str | None, typer.Option(help="oneshot: name of the decoder.")] = None,
     no_head: Annotated[
         bool, typer.Option("--no-head", help="adaptive: the same prior for every image.")
@@ -150,6 +155,8 @@ def moderate(
         retest_above=retest_above,
         test_above=test_above,
         clear_below=clear_below,
+        large_below=large_below,
+        large_pool_size=large_pool_size,
         decoder=decoder,
         use_head=False if no_head else None,
         recompute=True if recompute else None,

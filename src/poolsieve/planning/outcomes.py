@@ -76,9 +76,9 @@ def outcomes(
         else:
             flagged.append(np.repeat(above[:, None], len(thresholds), axis=1))
             asked.append(np.zeros_like(above))
-    pooled = 1 - sum(
-        share * ((trial.at_once | trial.cleared) & kind).sum() / kind.sum()
+    pools = sum(
+        share * trial.pools[kind].mean()
         for share, kind in ((prevalence, bad & among), (1 - prevalence, ~bad & among))
     )
-    backs = trial.pools * pooled + prevalence * asked[0] + (1 - prevalence) * asked[1]
+    backs = pools + prevalence * asked[0] + (1 - prevalence) * asked[1]
     return Outcomes(np.clip(flagged[0], 0, 1), 1 - np.clip(flagged[1], 0, 1), backs)

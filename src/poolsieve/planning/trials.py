@@ -34,10 +34,11 @@ class Trial:
         images: Which image each try is of.  # (tries,)
         values: Log-odds of being bad; images from the bound on are tested individually.  # (tries,)
         groups: Bad pool-mates, at most `MOST_MATES`.  # (tries,)
-        shares: How often images have so many at the prevalence, sum 1.  # (groups,)
+        shares: How often images of each tier have so many at the prevalence, sum 1.  # (tiers, groups)
         at_once: Images that are tested before any pool.  # (images,)
         cleared: Images that are cleared before any pool.  # (images,)
-        pools: Pools for each image that is neither tested nor cleared at once.
+        pools: What each image takes part in pools for, as a share of a pool; 0 where it is tested or cleared
+            at once.  # (images,)
         head: Whether the cheap head is run.
         glance: Whether a glance comes first, so that only tested images have a front.
         tests: Whether the individual network decides; else images from the bound on are flagged.
@@ -54,12 +55,13 @@ class Trial:
     shares: NDArray[np.float64]
     at_once: NDArray[np.bool_]
     cleared: NDArray[np.bool_]
-    pools: float
+    pools: NDArray[np.float64]
     head: bool
     tests: bool
     bounds: NDArray[np.float64]
     complexity: int = field(default=0)
     glance: bool = False
+    tiers: NDArray[np.intp] | None = None
 
     def weights(self, bad: NDArray[np.bool_], among: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Weight of each try, so that those of bad and those of clear images sum to the pooled share of each.
@@ -69,22 +71,26 @@ class Trial:
             among: Images that count.  # (images,)
         """
         weights = np.zeros(len(self.images))
+        tiers = np.zeros(len(bad), dtype=np.intp) if self.tiers is None else self.tiers
         for kind in (bad & among, ~bad & among):
-            mine = kind[self.images]
-            pooled = (kind & ~self.at_once & ~self.cleared).sum() / max(kind.sum(), 1)
-            kinds = self._merged_groups(mine)
-            for group in np.unique(kinds):
-                here = mine & (kinds[self.groups] == group)
-                share = self.shares[kinds == group].sum()
-                weights[here] = pooled * share / max(here.sum(), 1)  # no try where no image was pooled
+            for tier, shares in enumerate(self.shares):
+                inside = kind & (tiers == tier)
+                mine = inside[self.images]
+                pooled = (inside & ~self.at_once & ~self.cleared).sum() / max(kind.sum(), 1)
+                kinds = self._merged_groups(mine)
+                for group in np.unique(kinds):
+                    here = mine & (kinds[self.groups] == group)
+                    share = shares[kinds == group].sum()
+                    weights[here] = pooled * share / max(here.sum(), 1)  # no try where no image was pooled
         return weights
 
     def _merged_groups(self, mine: NDArray[np.bool_]) -> NDArray[np.intp]:
         """For each group itself, or the one below it that stands in for it as it has too few tries."""
-        numbers = np.bincount(self.groups[mine], minlength=len(self.shares))
-        kinds = np.arange(len(self.shares))
+        groups = self.shares.shape[1]
+        numbers = np.bincount(self.groups[mine], minlength=groups)
+        kinds = np.arange(groups)
         enough = np.flatnonzero(numbers >= min(_FEWEST, numbers.max()))
-        for group in range(len(kinds)):
+        for group in range(groups):
             below = enough[enough <= group]
             kinds[group] = below[-1] if len(below) else enough[0]
         return kinds
@@ -107,6 +113,9 @@ def all_trials(recordings: Recordings, prevalence: float, pool_sizes: tuple[int,
                 yield oneshot_trial(recordings, recording, prevalence, classes)
         for classes in range(1, min(recording.classes, recording.pool_size - 1) + 1):
             yield adaptive_trial(recordings, recording, prevalence, classes)
+    for small, large in _pairs(recordings.pools, pool_sizes):
+        for classes in range(1, min(small.classes, large.classes, small.pool_size - 1) + 1):
+            yield two_sizes_trial(recordings, small, large, prevalence, classes)
 
 
 def individual_trial(recordings: Recordings) -> Trial:
@@ -159,10 +168,10 @@ def _image_trial(
         np.arange(number),
         values.astype(np.float64),
         np.zeros(number, dtype=np.intp),
-        np.ones(1),
+        np.ones((1, 1)),
         np.zeros(number, dtype=bool),
         np.zeros(number, dtype=bool),
-        pools=0.0,
+        pools=np.zeros(number),
         head=head,
         tests=True,
         bounds=bounds,
@@ -222,6 +231,67 @@ def adaptive_trial(
     )
 
 
+def two_sizes_trial(
+    recordings: Recordings, small: PoolRecording, large: PoolRecording, prevalence: float, classes: int
+) -> Trial:
+    """As `adaptive_trial`, but what looks clear to the head shares larger pools among itself.
+
+    Tries of such images are those of the recording of larger pools in which others took part as well: where
+    all look clear, there are fewer bad pool-mates, which the weights account for.
+    """
+    assert recordings.heads is not None
+    floor, cut = small.band
+    tiers = (recordings.heads < floor).astype(np.intp)
+    parts = [adaptive_trial(recordings, recording, prevalence, classes) for recording in (small, large)]
+    kept = [tiers[part.images] == tier for tier, part in enumerate(parts)]
+    images, values, groups = (
+        np.concatenate([getattr(part, name)[keep] for part, keep in zip(parts, kept, strict=True)])
+        for name in ("images", "values", "groups")
+    )
+    bad, at_once = recordings.bad, recordings.heads >= cut
+    shares = []
+    for tier, recording in enumerate((small, large)):
+        inside = (tiers == tier) & ~at_once
+        left_bad, left_clear = prevalence * inside[bad].mean(), (1 - prevalence) * inside[~bad].mean()
+        shares.append(_mate_shares(classes * (recording.pool_size - 1), left_bad / (left_bad + left_clear)))
+    taking_part = np.where(tiers == 1, classes / large.pool_size, classes / small.pool_size)
+    return Trial(
+        "adaptive",
+        {
+            **{"prevalence": prevalence, "pool_size": small.pool_size, "pools_per_image": classes},
+            "test_above": float(expit(cut + logit(prevalence))),
+            "large_below": float(expit(floor + logit(prevalence))),
+            "large_pool_size": large.pool_size,
+        },
+        "retest_above",
+        images,
+        values,
+        groups,
+        np.stack(shares),
+        at_once,
+        np.zeros(len(bad), dtype=bool),
+        pools=np.where(at_once, 0.0, taking_part),
+        head=True,
+        tests=True,
+        bounds=_bounds(values[~bad[images]]),
+        complexity=7,
+        tiers=tiers,
+    )
+
+
+def _pairs(
+    pools: tuple[PoolRecording, ...], pool_sizes: tuple[int, ...]
+) -> Iterator[tuple[PoolRecording, PoolRecording]]:
+    """Recordings of smaller pools without what looks clear, each with those of larger ones that have it."""
+    for small in pools:
+        if not np.isfinite(small.band).all() or small.pool_size not in pool_sizes:
+            continue
+        for large in pools:
+            larger = large.pool_size > small.pool_size and large.pool_size in pool_sizes
+            if larger and large.band == (-np.inf, small.band[1]):
+                yield small, large
+
+
 def _posteriors(
     recording: PoolRecording, classes: int, prior_log_odds: NDArray[np.float64]
 ) -> NDArray[np.float64]:
@@ -271,10 +341,10 @@ def _pool_trial(
         recording.images.ravel().astype(np.intp),
         values.ravel(),
         mates.ravel(),
-        _mate_shares(classes * (recording.pool_size - 1), float(among_pooled)),
+        _mate_shares(classes * (recording.pool_size - 1), float(among_pooled))[None],
         at_once,
         cleared,
-        pools=classes / recording.pool_size,
+        pools=np.where(pooled, classes / recording.pool_size, 0.0),
         head=True,
         tests=tests,
         bounds=bounds,

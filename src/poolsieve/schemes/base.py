@@ -229,14 +229,19 @@ def _balanced(chunk: int, pool_size: int, pools_per_image: int) -> PoolingDesign
 
 @cache
 def _smallest_balanced(images: int, chunk: int, pool_size: int, pools_per_image: int) -> PoolingDesign:
+    found = design_from(images, pool_size, pools_per_image)
+    return found if found.images < chunk else _balanced(chunk, pool_size, pools_per_image)
+
+
+@cache
+def design_from(images: int, pool_size: int, pools_per_image: int) -> PoolingDesign:
+    """The smallest balanced design for at least that many images."""
     for choice in larger(Parameters(images - 1, pool_size, pools_per_image)):
-        if choice.images >= chunk:
-            break
         try:
             return _balanced(*choice)
         except ValueError:
             continue  # allowed by the bounds, but none was found; the next size will do
-    return _balanced(chunk, pool_size, pools_per_image)
+    raise AssertionError("there is always a larger design")
 
 
 @cache
@@ -288,9 +293,9 @@ def make_scheme(name: str, pool_sizes: Sequence[int], **parameters: Any) -> Sche
     if unknown:
         raise ValueError(f"{name} has no parameter {unknown[0]!r}; its parameters are: {', '.join(known)}")
     if scheme.pools:
-        usual = USUAL_POOL_SIZE if USUAL_POOL_SIZE in pool_sizes else max(pool_sizes)
-        size = given.setdefault("pool_size", usual)
-        if size not in pool_sizes:
-            there = ", ".join(map(str, pool_sizes))
-            raise ValueError(f"pool_size={size}, but the bundle has networks for pools of {there}")
+        given.setdefault("pool_size", USUAL_POOL_SIZE if USUAL_POOL_SIZE in pool_sizes else max(pool_sizes))
+        for key in ("pool_size", "large_pool_size"):
+            if key in given and given[key] not in pool_sizes:
+                there = ", ".join(map(str, pool_sizes))
+                raise ValueError(f"{key}={given[key]}, but the bundle has networks for pools of {there}")
     return scheme(**given)

@@ -23,7 +23,10 @@ def used_graphs(scheme: Scheme, config: BundleConfig) -> list[str]:
     if looks or (isinstance(scheme, PooledScheme) and config.merge == "gated"):
         files.append(HEAD_GRAPH)
     if isinstance(scheme, PooledScheme):
-        files.append(config.counting_graph(scheme.pool_size))
+        sizes = [scheme.pool_size]
+        if isinstance(scheme, Adaptive) and scheme.large_pool_size is not None:
+            sizes.append(scheme.large_pool_size)
+        files += dict.fromkeys(config.counting_graph(size) for size in sizes)
     if not isinstance(scheme, OneShot):
         files.append(INDIVIDUAL_GRAPH)
     return files
