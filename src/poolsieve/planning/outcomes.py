@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.planning.trials import Trial
+from poolsieve.planning.trial import Trial
 from poolsieve.recordings import Recordings
 
 THRESHOLDS = np.concatenate(

@@ -13,7 +13,8 @@ from scipy.special import betaincinv, expit, ndtri
 from poolsieve.bundles import Bundle
 from poolsieve.planning.outcomes import THRESHOLDS, USUAL_THRESHOLD, Outcomes, outcomes
 from poolsieve.planning.plans import Estimate, Plan, Target
-from poolsieve.planning.trials import Trial, all_trials
+from poolsieve.planning.trial import Trial
+from poolsieve.planning.trials import all_trials
 from poolsieve.recordings import Recordings
 from poolsieve.recordings.layout import USUAL_IMAGES
 from poolsieve.schemes.cost import Price

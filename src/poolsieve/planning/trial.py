@@ -1,0 +1,94 @@
+"""One way to decide, tried on recorded images, with its thresholds left open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_FEWEST = 25
+"""Recorded images of a kind below which the next kind stands in for it."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One way to decide, tried on recorded images; a bound on `values` is left to choose.
+
+    An image may have been tried many times, or never if it is tested at once. Recorded chunks hold more bad
+    images than real ones, so tries are weighted: by how many bad images the image shared its pools with, and
+    how often that happens at the prevalence.
+
+    Attributes:
+        scheme: Name of the scheme.
+        parameters: Its parameters, except those that the bound and the individual threshold give.
+        bound_name: The parameter that the bound is.
+        images: Which image each try is of.  # (tries,)
+        values: Log-odds of being bad; images from the bound on are tested individually.  # (tries,)
+        groups: Bad pool-mates, at most `pool_trials.MOST_MATES`.  # (tries,)
+        shares: How often images of each tier have so many at the prevalence, sum 1.  # (tiers, groups)
+        at_once: Images that are tested before any pool.  # (images,)
+        cleared: Images that are cleared before any pool.  # (images,)
+        pools: What each image takes part in pools for, as a share of a pool; 0 where it is tested or cleared
+            at once.  # (images,)
+        head: Whether the cheap head is run.
+        glance: Whether a glance comes first, so that only tested images have a front.
+        tests: Whether the individual network decides; else images from the bound on are flagged.
+        bounds: The bounds to choose from, ascending.
+        complexity: For ties; the simpler the lower.
+    """
+
+    scheme: str
+    parameters: dict[str, Any]
+    bound_name: str | None
+    images: NDArray[np.intp]
+    values: NDArray[np.float64]
+    groups: NDArray[np.intp]
+    shares: NDArray[np.float64]
+    at_once: NDArray[np.bool_]
+    cleared: NDArray[np.bool_]
+    pools: NDArray[np.float64]
+    head: bool
+    tests: bool
+    bounds: NDArray[np.float64]
+    complexity: int = field(default=0)
+    glance: bool = False
+    tiers: NDArray[np.intp] | None = None
+
+    def weights(self, bad: NDArray[np.bool_], among: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Weight of each try, so that those of bad and those of clear images sum to the pooled share of each.
+
+        Args:
+            bad: The truth.  # (images,)
+            among: Images that count.  # (images,)
+        """
+        weights = np.zeros(len(self.images))
+        tiers = np.zeros(len(bad), dtype=np.intp) if self.tiers is None else self.tiers
+        for kind in (bad & among, ~bad & among):
+            for tier, shares in enumerate(self.shares):
+                inside = kind & (tiers == tier)
+                mine = inside[self.images]
+                pooled = (inside & ~self.at_once & ~self.cleared).sum() / max(kind.sum(), 1)
+                kinds = self._merged_groups(mine)
+                for group in np.unique(kinds):
+                    here = mine & (kinds[self.groups] == group)
+                    share = shares[kinds == group].sum()
+                    weights[here] = pooled * share / max(here.sum(), 1)  # no try where no image was pooled
+        return weights
+
+    def _merged_groups(self, mine: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """For each group itself, or the one below it that stands in for it as it has too few tries."""
+        groups = self.shares.shape[1]
+        numbers = np.bincount(self.groups[mine], minlength=groups)
+        kinds = np.arange(groups)
+        enough = np.flatnonzero(numbers >= min(_FEWEST, numbers.max()))
+        for group in range(groups):
+            below = enough[enough <= group]
+            kinds[group] = below[-1] if len(below) else enough[0]
+        return kinds
+
+
+def bounds_for(clear: NDArray[np.float64], least: float = 0.002) -> NDArray[np.float64]:
+    """Bounds that leave from most to `least` of the clear images above them, or none."""
+    return np.unique(np.append(np.quantile(clear, 1 - np.geomspace(0.9, least, 80)), clear.max() + 1e-3))
