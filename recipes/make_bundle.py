@@ -81,14 +81,13 @@ RECIPES = {
     ),
     "firearms-offtopic": Recipe(  # for docs/results.md; not shipped
         "firearms_offtopic.csv",
-        make_plan(
-            views=3,
-            individual_epochs=2,
-            epochs=6,
-            pools_per_epoch=2000,
+        replace(
+            _TUNED,
+            pool_sizes=(8,),
+            pools_per_epoch=4000,
             select_by="likelihood",
             outliers=OutlierSettings(),
-            compile=True,
+            glance=None,
         ),
     ),
     "knives": Recipe("knives.csv", replace(_TUNED, front_epochs=10, individual_epochs=2)),
