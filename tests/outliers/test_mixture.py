@@ -120,3 +120,12 @@ def test_some_constant_features_and_few_vectors_do_no_harm():
     strange = wide[20:] + np.eye(200)[199]  # differs in a feature that never varied
     assert np.isfinite(mixture.scores(strange)).all()
     assert (mixture.scores(strange) > mixture.scores(wide[20:])).all()
+
+
+def test_without_standardising_the_directions_are_those_in_which_vectors_vary_most():
+    vectors = np.random.default_rng(3).normal(size=(400, 12)) * np.where(np.arange(12) < 3, 5.0, 1.0)
+    plain = fit_mixture(vectors[:300], vectors[300:], dimensions=(3,), standardise=False).mixture
+    assert len(np.unique(plain.scale)) == 1
+    assert np.square(plain.directions[:, :3]).sum() > 2.9  # of 3
+    scaled = fit_mixture(vectors[:300], vectors[300:], dimensions=(3,)).mixture
+    assert np.square(scaled.directions[:, :3]).sum() < 2.5

@@ -64,6 +64,7 @@ def fit_mixture(
     clusters: Sequence[int] = CLUSTERS,
     covariances: Sequence[Covariance] = COVARIANCES,
     dimensions: Sequence[int] | None = None,
+    standardise: bool = True,
     seed: int = 0,
 ) -> FittedMixture:
     """Fit mixtures to on-topic vectors by EM and keep the one under which held-out vectors are likeliest.
@@ -79,6 +80,7 @@ def fit_mixture(
         clusters: Values of K to try; those that are too many for the vectors are left out.
         covariances: Forms to try.
         dimensions: Values of q to try; None tries powers of two, and all dimensions if they are few.
+        standardise: Scale every feature by its own spread before the directions are found; else all by one.
         seed: Seed of EM's start.
 
     Raises:
@@ -95,7 +97,7 @@ def fit_mixture(
             f"{number} on-topic vectors are too few for a mixture of {min(clusters, default=0)} Gaussians, "
             "which needs at least two for each; add images or give fewer clusters"
         )
-    space = _Space(table, other)
+    space = _Space(table, other, standardise)
     sizes = space.allowed(DIMENSIONS if dimensions is None else dimensions, add_all=dimensions is None)
     trials = []
     for size in sizes:
@@ -136,9 +138,11 @@ def _checked(vectors: ArrayLike, what: str) -> NDArray[np.float64]:
 
 
 class _Space:
-    """Standardised vectors and their principal directions."""
+    """Scaled vectors and their principal directions."""
 
-    def __init__(self, vectors: NDArray[np.float64], held_out: NDArray[np.float64]) -> None:
+    def __init__(
+        self, vectors: NDArray[np.float64], held_out: NDArray[np.float64], standardise: bool
+    ) -> None:
         spread = vectors.std(axis=0)
         usual = float(np.sqrt(np.mean(np.square(spread))))
         if usual <= 1e-9 * max(1.0, float(np.abs(vectors).max())):
@@ -148,7 +152,7 @@ class _Space:
             )
         self.held_out = held_out
         self.center = vectors.mean(axis=0)
-        self.scale = np.maximum(spread, _LEAST_SCALE * usual)
+        self.scale = np.maximum(spread, _LEAST_SCALE * usual) if standardise else np.full_like(spread, usual)
         self.standard = (vectors - self.center) / self.scale
         number, self.width = vectors.shape
         covariance = self.standard.T @ self.standard / number

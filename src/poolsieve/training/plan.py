@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
@@ -283,6 +284,32 @@ class TrainingPlan:
         if self.outliers is not None:
             values["outliers"]["clusters"] = list(self.outliers.clusters)
         return values
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> TrainingPlan:
+        """The reverse of `to_json`; settings that a plan from before them lacks take their defaults.
+
+        Raises:
+            ValueError: A setting is unknown or not allowed.
+        """
+        parts = {
+            "view_settings": ViewSettings,
+            "optimization": Optimization,
+            "outliers": OutlierSettings,
+            "glance": GlanceSettings,
+        }
+        try:
+            made = {
+                name: parts[name](**_tuples(value)) if name in parts and value is not None else value
+                for name, value in _tuples(values).items()
+            }
+            return cls(**made)
+        except TypeError as error:
+            raise ValueError(f"this is no plan of a training run: {error}") from error
+
+
+def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 def make_plan(recipe: str = "default", **changes: Any) -> TrainingPlan:

@@ -197,8 +197,9 @@ def cached_features(
     plan: TrainingPlan,
     cache_dir: Path,
     reporter: Reporter,
+    views: ViewPlan | None = None,
 ) -> NDArray[np.float16]:
-    """Features of one split after cut point `stop`, from the cache or made now."""
+    """Features of one split after cut point `stop`, from the cache or made now; by default the plan's views."""
     front = backbone.segment(None, stop)
     preprocessing = backbone.preprocessing
     key = {
@@ -209,11 +210,11 @@ def cached_features(
         "scale": list(preprocessing.scale),
     }
     channels, height, width = backbone.stage_shapes[stop]
-    views = view_plan(split, backbone.input_size, plan)
+    views = view_plan(split, backbone.input_size, plan) if views is None else views
     if plan.tune_from is None or stop == plan.tune_from:
         earlier, extract = None, front_extractor(front, preprocessing.mean, preprocessing.scale)
     else:  # the layers before stayed as they are, and so their cached features
-        earlier = cached_features(backbone, plan.tune_from, dataset, split, plan, cache_dir, reporter)
+        earlier = cached_features(backbone, plan.tune_from, dataset, split, plan, cache_dir, reporter, views)
         extract = tail_extractor(backbone.segment(plan.tune_from, stop))
     return build_cache(
         dataset, split, views, extract, (channels, height, width), key, cache_dir, reporter, earlier
