@@ -199,7 +199,7 @@ def cached_features(
     reporter: Reporter,
     views: ViewPlan | None = None,
 ) -> NDArray[np.float16]:
-    """Features of one split after cut point `stop`, from the cache or made now; by default the plan's views."""
+    """Features of one split after cut point `stop`, cached or made now; by default of the plan's views."""
     front = backbone.segment(None, stop)
     preprocessing = backbone.preprocessing
     key = {
