@@ -114,14 +114,38 @@ class Views:
 
 
 def load_views(
-    model: TrainedModel, data: Path, plan: TrainingPlan, cache_dir: Path, reporter: Reporter
+    model: TrainedModel,
+    data: Path,
+    plan: TrainingPlan,
+    cache_dir: Path,
+    reporter: Reporter,
+    most: int | None,
+    seed: int,
 ) -> Views:
-    """Front features of all views, from the cache or made now."""
+    """Front features of all views, from the cache or made now.
+
+    Args:
+        model: Its front is used.
+        data: The labelled images.
+        plan: That of the run.
+        cache_dir: Folder of the feature caches.
+        reporter: Told how far it is.
+        most: Take at most so many images of each class of a split; None takes all.
+        seed: Draws them.
+    """
     dataset, backbone = load_dataset(data), model.backbone
+    rng = np.random.default_rng(seed)
+    rows = {}
+    for split in ("train", *MEASURED):
+        labels = dataset.labels[dataset.of_split(split)]
+        rows[split] = np.sort(
+            np.concatenate([rng.permutation(np.flatnonzero(labels == k))[:most] for k in (0, 1)])
+        )
 
     def inputs(split: str, views: ViewPlan | None = None) -> CachedInputs:
         array = cached_features(backbone, backbone.cut, dataset, split, plan, cache_dir, reporter, views)
-        return CachedInputs(array, dataset.labels[dataset.of_split(split)])
+        labels = dataset.labels[dataset.of_split(split)]
+        return CachedInputs(array if most is None else array[rows[split]], labels[rows[split]])
 
     train = inputs("train")
     upright, at_random = (
@@ -203,7 +227,7 @@ def kept_layers(back: Any, stages: tuple[str, ...]) -> Iterator[dict[str, list[F
         kept.setdefault(name, []).append(values.mean(dim=(2, 3)).numpy())
 
     hooks = [back[0].register_forward_pre_hook(lambda module, given: keep("front, averaged", given[0]))]
-    for place in (len(stages) // 2, len(stages) - 2):
+    for place in sorted({len(stages) // 2, max(len(stages) - 2, 0)}):
 
         def after(module: nn.Module, given: Any, values: Any, name: str = stages[place]) -> None:
             keep(f"`{name}`, averaged", values)

@@ -57,6 +57,7 @@ def main() -> None:
     parser.add_argument("--run", type=Path, required=True, help="folder of poolsieve train --task outlier")
     parser.add_argument("--data", type=Path, required=True, help="the labelled images of that run")
     parser.add_argument("--cache-dir", type=Path, default=Path("runs/cache"))
+    parser.add_argument("--images", type=int, help="at most so many of each class and split; by default all")
     parser.add_argument("--pools", type=int, default=1500, help="on-topic training pools to fit to")
     parser.add_argument("--measured-pools", type=int, default=600, help="of each count, in each split")
     parser.add_argument("--seed", type=int, default=0, help="draws the pools")
@@ -71,7 +72,7 @@ def main() -> None:
     if plan.views < 2:
         parser.error(f"{given.run} was trained on one view of each image; two or more are needed")
     model, reporter = load_model(given.run), Reporter()
-    views = load_views(model, given.data, plan, given.cache_dir, reporter)
+    views = load_views(model, given.data, plan, given.cache_dir, reporter, given.images, given.seed)
     size = max(model.counting)
     text, alone = "", None
     for places, name in ((1, "Single images"), (size, f"Pools of {size}")):
