@@ -13,7 +13,8 @@ from poolsieve.bundles import MultiplyAdds
 from poolsieve.calibration import Calibration, CountingCalibration, OutputScaling, RocCurve
 from poolsieve.engines import FrontFeatures, HeadOutput, NetworkOutput
 from poolsieve.moderation import Moderator
-from poolsieve.schemes import make_scheme
+from poolsieve.planning.plans import Estimate, Plan
+from poolsieve.schemes import list_schemes, make_scheme
 
 SIDE = 8
 COST = MultiplyAdds(front=220, back=770, final=10, gate=10, glance=200)
@@ -132,3 +133,43 @@ def planted_moderator(scheme="adaptive", *, seed=7, engine=None, **parameters):
     bundle = planted_bundle()
     made = make_scheme(scheme, bundle.config.pool_sizes, **parameters)
     return Moderator(bundle, engine or PlantedEngine(), made, seed=seed, reading_threads=2)
+
+
+class Doubting(PlantedEngine):
+    """A head that cannot tell of every fifth image (by its second pixel) whether it is bad."""
+
+    def front(self, images):
+        seen = super().front(images).features
+        doubted = (images[:, 0, 0, 1] % 5 == 0).astype(np.float32)
+        return FrontFeatures(np.concatenate([seen, doubted[:, None, None, None]], axis=1))
+
+    def head(self, features):
+        output = super().head(features)
+        output.logits[features[:, 2, 0, 0] > 0] = 0
+        return output
+
+
+LIMITS = {"test_above": 0.1, "clear_below": 0.005, "pools_per_image": 1, "threshold": 0.4}
+TWO_SIZES = {"pool_size": 4, "large_below": 0.005, "large_pool_size": 8, "pools_per_image": 1}
+WAYS = {name: (name, {}) for name in list_schemes()} | {
+    "adaptive with limits": ("adaptive", LIMITS),
+    "adaptive with two sizes": ("adaptive", TWO_SIZES),
+    "auto": None,
+}
+"""Every way to decide about images: all schemes, options that change what is pooled, and changing plans."""
+
+
+def planted_plans():
+    """A glance, pools of two sizes and individual tests take turns."""
+    sure = Estimate(1.0, 1.0, 1.0)
+    choices = [(0.03, "glance", {}), (0.2, "adaptive", TWO_SIZES), (0.5, "individual", {})]
+    return [Plan(name, {"chunk": 104, **own}, p, sure, sure, sure) for p, name, own in choices]
+
+
+def moderator_by(way, *, seed=7):
+    """A moderator for one of `WAYS`."""
+    bundle = planted_bundle()
+    if WAYS[way] is None:
+        return Moderator(bundle, Doubting(), planted_plans(), seed=seed, reading_threads=2)
+    name, parameters = WAYS[way]
+    return planted_moderator(name, engine=Doubting(), seed=seed, **parameters)

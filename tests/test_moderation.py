@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from planted import PlantedEngine, planted_bundle, planted_moderator, planted_pixels, write_images
 
-from poolsieve.images import sources
 from poolsieve.moderation import Moderator
 from poolsieve.schemes import list_schemes, make_scheme
 
@@ -85,24 +84,6 @@ def test_a_damaged_image_gets_a_reason_and_changes_no_other_verdict(tmp_path, sc
         assert mates[0] == mates[1]
 
 
-def test_an_image_in_no_pool_with_a_damaged_one_has_the_very_same_verdict(tmp_path):
-    write_images(tmp_path / "photos", truth_of(100, 3))
-    sound = list(planted_moderator("oneshot").moderate(tmp_path / "photos"))
-    (tmp_path / "photos/0040.png").write_bytes(b"")
-    found = list(planted_moderator("oneshot").moderate(tmp_path / "photos"))
-
-    def seen(verdict):
-        return (
-            verdict.status,
-            verdict.score,
-            [(pool.members, pool.count, pool.chances) for pool in verdict.pools],
-        )
-
-    apart = [k for k in range(100) if k != 40 and all(40 not in pool.members for pool in sound[k].pools)]
-    assert len(apart) > 50
-    assert [seen(found[k]) for k in apart] == [seen(sound[k]) for k in apart]
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_only_damaged_images(tmp_path, scheme):
     for number in range(5):
@@ -112,47 +93,6 @@ def test_only_damaged_images(tmp_path, scheme):
     assert moderator.totals.errors == 5
     assert moderator.totals.meter.multiply_adds == 0
     assert moderator.totals.estimated_prevalence() is None
-
-
-def test_a_whole_chunk_of_damaged_images_between_sound_ones(tmp_path):
-    truth = truth_of(24, 3)
-    files = write_images(tmp_path, truth)
-    for file in files[8:16]:
-        file.write_bytes(b"")
-    verdicts = list(planted_moderator("dorfman", chunk=8).moderate(tmp_path))
-    expected = ["flagged" if bad else "clear" for bad in truth]
-    expected[8:16] = ["error"] * 8
-    assert [verdict.status for verdict in verdicts] == expected
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize(
-    "truth", [[], [True], [False], [True] * 130], ids=["none", "one bad", "one clear", "all bad"]
-)
-def test_zero_one_and_only_bad_images(scheme, truth):
-    moderator = planted_moderator(scheme)
-    verdicts = list(moderator.moderate(planted_pixels(truth)))
-    assert [verdict.flagged for verdict in verdicts] == truth
-    assert moderator.totals.images == len(truth)
-    assert moderator.totals.meter.share <= 1.3
-
-
-def test_a_file_that_vanishes_between_listing_and_reading(tmp_path, monkeypatch):
-    truth = truth_of(60, 2)
-    files = write_images(tmp_path, truth)
-    real = sources.read_limited
-
-    def vanishing(path, max_bytes):
-        if path == str(files[30]):
-            files[30].unlink(missing_ok=True)
-        return real(path, max_bytes)
-
-    monkeypatch.setattr(sources, "read_limited", vanishing)
-    verdicts = list(planted_moderator().moderate(tmp_path))
-    assert verdicts[30].status == "error"
-    assert verdicts[30].reason == "the file does not exist (any more)"
-    others = [k for k in range(60) if k != 30]
-    assert [verdicts[k].flagged for k in others] == truth[others].tolist()
 
 
 def test_records_hold_what_explains_the_verdict():

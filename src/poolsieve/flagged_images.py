@@ -26,15 +26,16 @@ def worst(verdicts: Iterable[Verdict], most: int = SHEET_IMAGES) -> list[Verdict
     return heapq.nlargest(most, flagged, key=lambda verdict: (verdict.score or 0.0, -verdict.position))
 
 
-def items_of(items: Iterable[Item], positions: Mapping[int, object]) -> Iterator[tuple[int, Item]]:
-    """Those items of a source that stand at some positions."""
-    left = len(positions)
+def items_of(items: Iterable[Item], names: Mapping[int, str]) -> Iterator[tuple[int, Item]]:
+    """Those items of a source that stand at some positions, if they still are the ones that are named."""
+    left = len(names)
     for position, item in enumerate(items):
         if not left:
             return
-        if position in positions:
+        if position in names:
             left -= 1
-            yield position, item
+            if item.name == names[position]:
+                yield position, item
 
 
 def copy_images(items: Iterable[tuple[int, Item]], folder: Path) -> tuple[int, list[str]]:

@@ -329,7 +329,7 @@ class Moderator:
                 position=int(first + place),
                 chunk=number,
                 prior=_rounded(decision.priors, k),
-                pool_score=_rounded(decision.pool_scores, k),
+                pool_score=_rounded(decision.pool_scores, k) if readings[k] else None,
                 pools=readings[k],
                 note=decision.note,
                 bundle=self.bundle.hash,

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from poolsieve.files import atomic_file
+from poolsieve.files import atomic_file, check_writable
 from poolsieve.verdicts import Verdict
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
@@ -36,9 +36,7 @@ def check_output(path: str | os.PathLike[str]) -> Path:
         )
     if target.suffix == ".parquet":
         _import_parquet()
-    if target.is_dir():
-        raise ValueError(f"{target} is a folder; give the name of a file")
-    return target
+    return check_writable(target)
 
 
 class VerdictLog:

@@ -35,12 +35,13 @@ class Verdict:
         sha256: Hash of the file's bytes (of an array's pixels); None if they could not be read.
         status: "flagged", "clear", or "error" if the image could not be read.
         score: Higher is worse; None for errors.
-        decided_by: "pools", "individual" or "head"; None for errors.
+        decided_by: "pools", "individual", "head" or "glance"; None for errors.
         reason: Why the image could not be read.
         position: Number of the image in the source.
         chunk: Number of the chunk that it was decided in.
-        prior: Probability of being bad before pools were read, if there were pools or a head.
-        pool_score: The decoder's score from pools alone, before any test of the image itself.
+        prior: Probability of being bad before pools were read, if there were pools or a first look.
+        pool_score: The decoder's score from pools alone, before any test of the image itself; None if the
+            image was in no pool.
         pools: The pools that it was in.
         note: What one should know of the decision about its chunk, such as a decoder that stopped early.
         bundle: Hash of the bundle.
@@ -95,7 +96,10 @@ class Verdict:
             lines.append(f"  first look: probability of being bad {self.prior:.4f}")
         for pool in self.pools:
             chances = ", ".join(f"{count}: {chance:.3f}" for count, chance in enumerate(pool.chances))
-            lines.append(f"  pool {pool.number} was read as holding {pool.count} bad (chances {chances})")
+            size = f"{len(pool.members)} image{'s' * (len(pool.members) != 1)}"
+            lines.append(
+                f"  pool {pool.number} ({size}) was read as holding {pool.count} bad (chances {chances})"
+            )
             mates = [names.get(mate, f"image {mate}") for mate in pool.members if mate != self.position]
             lines += [f"    with {mate}" for mate in mates]
         if self.pool_score is not None:

@@ -1,6 +1,7 @@
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,14 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 from PIL import Image
-from planted import PlantedEngine, TwoInEveryPool, planted_bundle, write_images
+from planted import Doubting, PlantedEngine, TwoInEveryPool, planted_bundle, write_images
 from typer.testing import CliRunner
 
 import poolsieve
 from poolsieve.cli.moderate import moderate
+from poolsieve.images import sources
 from poolsieve.moderation import Moderator
 from poolsieve.planning.choosing import choose_scheme
-from poolsieve.schemes import oneshot
+from poolsieve.planning.plans import Estimate, Plan, save_plan
+from poolsieve.schemes import list_schemes, oneshot
 from poolsieve.verdict_files import VerdictLog
 
 finish = VerdictLog.finish
@@ -135,11 +138,95 @@ def test_flagged_images_are_copied_and_shown(run, photos, tmp_path, kind):
         assert picture.convert("RGB").getpixel((88, 88))[0] == 255
 
 
+@pytest.mark.parametrize("kind", ["folder", "zip"])
+def test_what_vanished_does_not_make_others_look_flagged(run, photos, tmp_path, monkeypatch, kind):
+    """The second image goes while it is read, the third bad one after it was judged."""
+    real, append, source = sources.read_limited, VerdictLog.append, [photos]
+    if kind == "zip":
+        source.append(tmp_path / "more.zip")
+        with zipfile.ZipFile(source[1], "w") as archive:
+            archive.write(photos / "0003.png", "clear.png")
+            archive.write(photos / "0077.png", "bad.png")
+
+    def vanishing(path, max_bytes):
+        if path.endswith("0001.png"):
+            Path(path).unlink()
+        return real(path, max_bytes)
+
+    def losing(self, *arguments):
+        (photos / "0129.png").unlink()
+        return append(self, *arguments)
+
+    monkeypatch.setattr(sources, "read_limited", vanishing)
+    monkeypatch.setattr(VerdictLog, "append", losing)
+    copies, sheet = tmp_path / "copies", tmp_path / "sheet.png"
+    options = ("--out", tmp_path / "v.jsonl", "--copy-flagged", copies, "--contact-sheet", sheet)
+    result = run(*source, *options, "--scheme", "individual", "--chunk", 200)
+    assert result.exit_code == 1, result.output
+    flagged = [row["position"] for row in records(tmp_path / "v.jsonl") if row["status"] == "flagged"]
+    assert flagged == [4, 77, 129, *([131] if kind == "zip" else [])]
+    copied = {path.name: path.read_bytes() for path in copies.iterdir()}
+    # Members of an archive are found by their place, which has changed: none is copied rather than another.
+    assert copied == {f"{k:07d}_{k:04d}.png": (photos / f"{k:04d}.png").read_bytes() for k in (4, 77)}
+    assert f"{photos}/0129.png was not copied" in result.output
+    assert result.output.count("was not copied") == len(flagged) - 2
+    assert sheet.exists()
+
+
 def test_no_flagged_images_still_give_a_sheet(run, tmp_path):
     write_images(tmp_path / "clear", [False] * 3)
     sheet = tmp_path / "sheet.png"
     assert run(tmp_path / "clear", "--out", tmp_path / "v.csv", "--contact-sheet", sheet).exit_code == 0
     assert sheet.exists()
+
+
+@pytest.mark.parametrize("scheme", ["auto", *list_schemes()])
+def test_every_scheme_explains_flagged_clear_and_unreadable_images(run, photos, tmp_path, scheme):
+    (photos / "0050.png").write_bytes(b"")
+    options = ("--out", tmp_path / "v.jsonl", "--scheme", scheme, "--seed", 3)
+    texts = [run(photos, *options, "--explain", f"{k:04d}.png").output for k in (77, 51, 50)]
+    row = records(tmp_path / "v.jsonl")[77]
+    assert f"0077.png: flagged, score {row['score']:.4f}, decided by {row['decided_by']}" in texts[0]
+    assert ("tested on its own: score" in texts[0]) == (row["decided_by"] == "individual")
+    assert texts[0].count("was read as holding 1 bad") == len(row["pools"])
+    assert texts[0].count("    with ") == sum(len(pool["members"]) - 1 for pool in row["pools"])
+    assert ("first look" in texts[0]) == (row["prior"] is not None) == (scheme != "individual")
+    assert ("score from its pools" in texts[0]) == bool(row["pools"])
+    assert "seed 3" in texts[0]
+    assert "0051.png: clear, score" in texts[1]
+    assert "0050.png: could not be read: the file is empty" in texts[2]
+
+
+def test_pools_of_two_sizes_are_explained(run, photos, tmp_path, monkeypatch):
+    """What looks bad or is doubted is in pools of 4, what looks clear in pools of 8."""
+    monkeypatch.setattr(sys.modules[__name__], "PlantedEngine", Doubting)
+    large = ("--pool-size", 4, "--large-below", 0.005, "--large-pool-size", 8, "--pools-per-image", 1)
+    options = ("--out", tmp_path / "v.jsonl", "--scheme", "adaptive", "--seed", 1, *large)
+    for number, sizes in ((77, (2, 3, 4)), (5, (2, 3, 4)), (51, (5, 6, 7, 8))):
+        text = run(photos, *options, "--explain", f"{number:04d}.png").output
+        size = int(re.search(r"pool \d+ \((\d) images\) was read as holding", text).group(1))
+        assert size in sizes
+        assert text.count("    with ") == size - 1
+        chances = re.search(r"\(chances (.*)\)", text).group(1).split(", ")
+        assert [chance.split(":")[0] for chance in chances] == list(map(str, range(size + 1)))
+        pool = records(tmp_path / "v.jsonl")[number]["pools"][0]
+        assert number in pool["members"]
+        assert pool["count"] == sum(member in (4, 77, 129) for member in pool["members"])
+    text = run(photos, *options, "--test-above", 0.1, "--explain", "0077.png").output
+    assert "was read as holding" not in text
+    assert "score from its pools" not in text  # it was in none
+    assert "tested on its own" in text
+
+
+def test_a_plan_for_other_shares_of_bad_images_is_warned_of(run, photos, tmp_path):
+    for prevalence, words in ((0.0001, "may miss more"), (0.02, None), (0.4, "would cost less")):
+        sure = Estimate(1.0, 1.0, 1.0)
+        made = Plan("adaptive", {"prevalence": prevalence}, prevalence, sure, sure, sure)
+        save_plan(made, tmp_path / "plan.json", bundle="ab" * 32)
+        result = run(photos, "--out", tmp_path / "v.csv", "--plan", tmp_path / "plan.json")
+        assert result.exit_code == 0, result.output
+        assert ("warning: the plan is for" in result.output) == (words is not None)
+        assert words is None or words in result.output
 
 
 def test_one_image_is_explained(run, photos, tmp_path):
@@ -162,6 +249,11 @@ def test_one_image_is_explained(run, photos, tmp_path):
         (("--out", "v.csv", "--scheme", "individual", "--pool-size", 8), "has no parameter 'pool_size'"),
         (("--out", "v.csv", "--seed", -3), "seed=-3"),
         (("--out", "/dev/null/v.csv"), "/dev/null"),
+        (("--out", "v.csv", "--contact-sheet", "/dev/null/sheet.png"), "/dev/null"),
+        (("--out", "v.csv", "--copy-flagged", "/dev/null/copies"), "/dev/null"),
+        (("--out", "v.csv", "--report", "/dev/null/page.html"), "/dev/null"),
+        (("--out", "photos"), "verdicts are written as"),
+        (("--out", "v.csv", "--copy-flagged", "photos/0001.png"), "0001.png is a file, not a folder"),
     ],
 )
 def test_what_cannot_run_is_said_before_any_work(run, photos, tmp_path, monkeypatch, arguments, message):

@@ -1,5 +1,7 @@
 import io
 import json
+import os
+import shutil
 import sys
 import tarfile
 import threading
@@ -68,6 +70,38 @@ def test_a_missing_column_is_named_with_those_that_are_there(folder):
     (folder / "list.csv").write_text("id,url\n1,b.png\n")
     with pytest.raises(ValueError, match=r"no column 'picture'; it has 'id', 'url'\. Name .* --column"):
         names(folder / "list.csv", column="picture")
+
+
+@pytest.mark.parametrize("content", [b"file\nb.png\n\xff.png\n", b"file\n" + b"x" * 200_000 + b"\n"])
+def test_what_is_no_table_is_said_with_its_name(folder, content):
+    (folder / "list.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=r"list\.csv, after line \d: not a CSV table in UTF-8"):
+        names(folder / "list.csv")
+
+
+def test_a_folder_that_cannot_be_listed_is_an_item_that_says_so(folder, monkeypatch):
+    items = list_items(folder)
+    assert next(items).name == str(folder / ".hidden.png")
+    shutil.rmtree(folder / "a")  # after the folder above was listed
+    gone, *rest = items
+    assert gone.name == str(folder / "a")
+    assert [item.name for item in rest] == [str(folder / "b.png"), str(folder / "c.txt")]
+    assert read_content(gone, None, 8).reason == "the file does not exist (any more)"
+    (folder / "a").mkdir()
+    real = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("/a"):
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    listed = names(folder)
+    assert listed[1:3] == [str(folder / "a"), str(folder / "b.png")]
+    assert contents(folder)[1].reason is not None
+    monkeypatch.setattr(os, "scandir", lambda path: (_ for _ in ()).throw(PermissionError(13, "no")))
+    with pytest.raises(PermissionError):  # the source itself
+        names(folder)
 
 
 def test_paths_on_standard_input(monkeypatch, folder):

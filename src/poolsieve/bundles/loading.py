@@ -104,7 +104,8 @@ def load_bundle(path_or_name: str | os.PathLike[str]) -> Bundle:
     outliers = None
     if config.kind == "outlier":
         outliers = OutlierReadings.from_bytes(_read_checked(folder, config, OUTLIER_FILE))
-    return Bundle(folder, config, Calibration.load(folder / CALIBRATION_FILE), digest, outliers)
+    calibration = Calibration.from_json(json.loads(_read_checked(folder, config, CALIBRATION_FILE)))
+    return Bundle(folder, config, calibration, digest, outliers)
 
 
 def verify_bundle(path_or_name: str | os.PathLike[str]) -> list[str]:
@@ -202,7 +203,7 @@ def _problems(folder: Path, config: BundleConfig) -> Iterator[str]:
                 _check_recordings(data, config)
             elif name == PLANS_FILE:
                 _check_plans(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             yield f"{folder / name}: {error}"
     for file in sorted(folder.glob("*.onnx")):
         if file.name not in specs:
@@ -275,6 +276,10 @@ def _check_calibration(calibration: Calibration, config: BundleConfig) -> None:
     wrong = [size for size, number in outputs.items() if number != size + 1]
     if wrong:
         raise ValueError(f"the scaling for pools of {wrong[0]} is for {outputs[wrong[0]]} outputs")
-    for name, scaling in (("individual", calibration.individual), ("head", calibration.head)):
+    for name, scaling in (
+        ("individual", calibration.individual),
+        ("head", calibration.head),
+        ("glance", calibration.glance),
+    ):
         if scaling is not None and len(scaling.biases) != 2:
             raise ValueError(f"the scaling {name} is for {len(scaling.biases)} outputs and not 2")

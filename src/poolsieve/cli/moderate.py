@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -131,12 +132,12 @@ def moderate(
     from poolsieve.verdict_files import VerdictLog, check_output
 
     check_output(out)
-    if sheet is not None and sheet.suffix != ".png":
+    if sheet is not None and check_writable(sheet).suffix != ".png":
         raise ValueError(f"{sheet}: a contact sheet ends in .png")
     if report is not None and check_writable(report).suffix != ".html":
         raise ValueError(f"{report}: a report ends in .html")
     if copy_flagged is not None:
-        copy_flagged.mkdir(parents=True, exist_ok=True)
+        check_writable(copy_flagged / "image")
     earlier = VerdictLog.header_of(out) if resume else None
     moderator = Moderator.load(
         bundle,
@@ -178,6 +179,8 @@ def moderate(
         _write_report(moderator, log, source, column, report)
     log.finish()
     _print_summary(moderator, out, console)
+    if plan is not None:
+        _warn_if_out_of_plan(moderator, console)
     if report is not None:
         console.print(f"wrote {report}", highlight=False, markup=False, soft_wrap=True)
     if not moderator.totals.images:
@@ -296,13 +299,26 @@ def _write_report(
 
 
 def _items_again(source: list[str], column: str | None, paths: dict[int, str]) -> Iterator[tuple[int, Item]]:
-    """The items at some positions; what came by standard input cannot be listed twice, but has paths."""
+    """The items at some positions: files by their paths, as a folder may have changed meanwhile.
+
+    Members of archives are listed again; what came by standard input cannot be, but has paths.
+    """
     from poolsieve.flagged_images import items_of
     from poolsieve.images.sources import STANDARD_INPUT, FileItem, list_items
 
-    if STANDARD_INPUT in source:
-        return ((position, FileItem(path)) for position, path in paths.items())
-    return items_of(list_items(_source_of(source), column=column), paths)
+    members = {}
+    for position, path in paths.items():
+        if STANDARD_INPUT in source or os.path.lexists(path):
+            yield position, FileItem(path)
+        else:
+            members[position] = path
+    found = set()
+    if members:
+        for position, item in items_of(list_items(_source_of(source), column=column), members):
+            found.add(position)
+            yield position, item
+    for position in members.keys() - found:
+        yield position, FileItem(members[position])  # reading it tells that it is gone
 
 
 def _hint_at_sources(source: list[str]) -> None:
@@ -314,6 +330,26 @@ def _hint_at_sources(source: list[str]) -> None:
         f"no image was found in {', '.join(source)}. A folder is searched with all below it for files with "
         "any ending; a .csv or .jsonl lists paths in a column, a .zip or .tar holds images. "
         f"{', '.join(FORMATS)} are read, told by their content",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _warn_if_out_of_plan(moderator: Moderator, console: Console) -> None:
+    """Say so if the share of bad images was not what the plan is for; it was followed all the same."""
+    planned, estimate = getattr(moderator.scheme, "prevalence", None), moderator.totals.estimated_prevalence()
+    if planned is None or estimate is None:
+        return
+    if estimate.low > planned:
+        what = "it may miss more than it promises"
+    elif estimate.high < planned / 2:
+        what = "a plan for fewer would cost less"
+    else:
+        return
+    console.print(
+        f"warning: the plan is for a prevalence of {planned:.2%}, but {estimate} was found: {what}. Plan "
+        "again, or leave out --plan, so that plans change with the images",
         highlight=False,
         markup=False,
         soft_wrap=True,

@@ -69,6 +69,8 @@ def _logits(engine: Engine) -> NDArray[np.float32]:
     features = engine.front(images).features
     head = engine.head(features)
     parts = [head.logits, engine.individual(features).logits.ravel()]
+    if config.glance is not None:
+        parts.append(engine.glance(images))
     for size in config.pool_sizes:
         pools = rng.integers(0, _IMAGES, (3, size))
         gate = head.gate if config.merge == "gated" else None

@@ -248,14 +248,27 @@ def _files(paths: Iterable[str], max_bytes: int) -> Iterator[Item]:
 
 def _walk(folder: str) -> Iterator[str]:
     """All files below a folder by name, folders among files; links to folders are not followed."""
-    with os.scandir(folder) as entries:
-        here = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
-    for name, is_folder in here:
+    return _below(folder, _entries(folder))
+
+
+def _below(folder: str, entries: Iterable[tuple[str, bool]]) -> Iterator[str]:
+    for name, is_folder in entries:
         path = os.path.join(folder, name)  # noqa: PTH118 - a million Path objects cost seconds
         if is_folder:
-            yield from _walk(path)
+            try:
+                inside = _entries(path)
+            except OSError:  # it is gone, or nobody may look into it
+                yield path  # reading it tells why
+            else:
+                yield from _below(path, inside)
         elif name not in LITTER and not (os.path.islink(path) and os.path.isdir(path)):  # noqa: PTH112, PTH114
             yield path
+
+
+def _entries(folder: str) -> list[tuple[str, bool]]:
+    """Names in a folder, sorted, and whether they are folders."""
+    with os.scandir(folder) as entries:
+        return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
 
 
 def _relative(table: str, paths: Iterable[str]) -> Iterator[str]:
@@ -266,9 +279,14 @@ def _relative(table: str, paths: Iterable[str]) -> Iterator[str]:
 def _csv_paths(table: Path, column: str | None) -> Iterator[str]:
     with table.open(newline="", encoding="utf-8-sig") as stream:
         reader = csv.DictReader(stream)
-        name = _path_column(table, reader.fieldnames or (), column)
-        for row in reader:
-            yield row[name] or ""
+        try:
+            name = _path_column(table, reader.fieldnames or (), column)
+            for row in reader:
+                yield row[name] or ""
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(
+                f"{table}, after line {reader.line_num}: not a CSV table in UTF-8 ({error})"
+            ) from None
 
 
 def _jsonl_paths(table: Path, column: str | None) -> Iterator[str]:
