@@ -171,6 +171,17 @@ def test_a_calibration_of_other_networks_is_refused(folder):
     refused(folder, "calibration.json", "pools of 4", "3 outputs")
 
 
+def test_a_calibration_of_a_wrong_glance_or_without_end_is_refused(folder):
+    values = json.loads((folder / "calibration.json").read_text())
+    values["glance"] = values["counting"]["2"]["scaling"]
+    put(folder / "calibration.json", json.dumps(values).encode())
+    sign(folder, "calibration.json")
+    refused(folder, "calibration.json", "glance is for 3 outputs")
+    put(folder / "calibration.json", b"[" * 100_000)
+    sign(folder, "calibration.json")
+    refused(folder, "calibration.json")
+
+
 def test_foreign_folders_and_names_are_refused(tmp_path, tiny_run):
     with pytest.raises(ValueError, match=r"no config\.json"):
         load_bundle(tmp_path)

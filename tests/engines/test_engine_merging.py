@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -38,3 +40,17 @@ def test_no_pools_and_small_integer_types_are_fine():
     assert merge_block(features, None, table).shape == (1, 2, 2, 2)
     with pytest.raises(ValueError, match="holds no image"):
         checked_pools(np.zeros((1, 0), int), 3, 2)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_no_more_than_the_merged_maps_is_held(gated):
+    """Not the maps of all places of all pools, of which they are the maximum."""
+    features = np.ones((20, 8, 16, 16), np.float32)
+    gate = np.ones((20, 1, 16, 16), np.float32) if gated else None
+    pools = checked_pools(np.arange(80).reshape(10, 8) % 20, 20, 8)
+    merged = merge_block(features, gate, pools)  # compiled from here on
+    tracemalloc.start()
+    merge_block(features, gate, pools)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 1.5 * merged.nbytes
