@@ -1,4 +1,4 @@
-"""What would have told off-topic images better? One thing at a time, changed from what a run has.
+r"""What would have told off-topic images better? One thing at a time, changed from what a run has.
 
     python benchmarks/outlier_tries.py --run runs/firearms-offtopic --data firearms_offtopic.csv \
         --cache-dir runs/cache --out tries.md
@@ -6,7 +6,12 @@
 For single images and for pools with no or one off-topic image: the layer that vectors are taken from, their
 normalisation, the mixture's K and covariances, Mahalanobis distance and nearest neighbours in its place, the
 network's own outputs, and rotations at test time. Everything is fitted to on-topic training images as in
-training, and measured on validation and on test images. Then the histogram's largest count t.
+training, and measured on validation and on test images. Then the histogram's largest count t, in pools of 0
+to t off-topic images, equally many of each. What a reading learns on validation data it learns from one half
+of them to be measured on the other, and from all for the test.
+
+Intervals are 95% ones. Those of areas know that some pools share their off-topic image, but not that pools
+share on-topic ones. "Against the first" is a paired difference, so its interval is the narrower one.
 """
 
 from __future__ import annotations
@@ -214,15 +219,13 @@ def roots(vectors: Floats) -> Floats:
 
 
 def numbers(ground: Ground, places: int) -> str:
-    parts = [
-        f"{what} {int((ground.few[s].pools.counts == 0).sum())} with none and "
-        f"{int((ground.few[s].pools.counts == 1).sum())} with one"
-        for s, what in MEASURED.items()
-    ]
-    what = "images" if places == 1 else "pools"
-    return (
-        f"AUC. Fitted to {len(ground.learnt.pools)} on-topic training {what}; off-topic: {', '.join(parts)}."
-    )
+    """What the areas rest on, in two sentences."""
+    what, kinds = ("images", ("on topic", "off")) if places == 1 else ("pools", ("with none", "with one"))
+    parts = []
+    for split, name in MEASURED.items():
+        none, one = np.bincount(ground.few[split].pools.counts, minlength=2)
+        parts.append(f"{name} {none} {kinds[0]} and {one} {kinds[1]}")
+    return f"AUC. Fitted to {len(ground.learnt.pools)} on-topic training {what}; {', '.join(parts)}."
 
 
 def area_table(ground: Ground, trials: list[tuple[str, Scores]]) -> str:
