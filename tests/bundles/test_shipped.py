@@ -1,10 +1,15 @@
 """The bundles that come with the package."""
 
+import json
+
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from poolsieve import Moderator
 from poolsieve.bundles import list_bundles, load_bundle, verify_bundle
+from poolsieve.cli.main import app
+from poolsieve.demo.photographs import load_photographs, photograph_view
 
 SHIPPED = [folder.name for folder in list_bundles()]
 LARGEST = 20e6
@@ -23,6 +28,30 @@ def test_a_shipped_bundle_is_whole_small_and_can_be_planned_for(name):
     card = (bundle.path / "README.md").read_text()
     for section in ("## Sources", "## Results", "## Intended use", "## Misuse", "## Licence"):
         assert section in card, section
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_command_python_and_all_engines_agree_on_photographs_by_changing_plans(name, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    photographs = list(load_photographs().values())
+    for number in range(12):
+        photograph_view(photographs[number], 160, rng).save(tmp_path / f"{number:02d}.jpg")
+    by_python, other = (
+        list(Moderator.load(name, seed=1, engine=engine).moderate(str(tmp_path)))
+        for engine in ("openvino", "onnxruntime")
+    )
+    out = tmp_path.parent / f"{name}.jsonl"
+    arguments = ["moderate", str(tmp_path), "--bundle", name, "--out", str(out), "--seed", "1"]
+    assert CliRunner().invoke(app, [*arguments, "--engine", "openvino"]).exit_code == 0
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert lines == [json.loads(json.dumps(verdict.to_json())) for verdict in by_python]
+    assert [(v.status, v.decided_by) for v in by_python] == [(v.status, v.decided_by) for v in other]
+    largest = max(abs(one.score - two.score) for one, two in zip(by_python, other, strict=True))
+    with capsys.disabled():
+        print(
+            f"\n{name} by {by_python[0].scheme.partition('(')[0]}: largest difference of scores {largest:.1e}"
+        )
+    assert largest < 1e-3
 
 
 @pytest.mark.parametrize("name", SHIPPED)
