@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,6 +197,7 @@ class Moderator:
         seed: int | None = None,
         threads: int | None = None,
         batch_size: int | None = None,
+        precision: Literal["fp32", "low"] = "fp32",
         **parameters: Any,
     ) -> Moderator:
         """Load a bundle and make it ready.
@@ -213,6 +214,7 @@ class Moderator:
             seed: As above.
             threads: Threads that the engine computes on.
             batch_size: Images or pools that go through the network at once.
+            precision: "fp32", or "low" for half precision where engine and processor have it.
             parameters: The scheme's own: pool_size, prevalence, chunk, ...; None stands for the default.
         """
         from poolsieve.bundles import load_bundle
@@ -221,7 +223,7 @@ class Moderator:
 
         loaded = load_bundle(bundle)
         made, prevalence = choose_scheme(loaded, scheme, target, plan, parameters)
-        opened = open_engine(loaded, engine, threads=threads, batch_size=batch_size)
+        opened = open_engine(loaded, engine, threads=threads, precision=precision, batch_size=batch_size)
         sizes = loaded.config.pool_sizes
         first = made if isinstance(made, Scheme) else PlanFollower(made, sizes, prevalence).scheme
         opened.prepare(used_graphs(first, loaded.config))  # meanwhile the design is made and images are read

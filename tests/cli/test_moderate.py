@@ -30,7 +30,7 @@ from poolsieve.verdict_files import VerdictLog
 finish = VerdictLog.finish
 
 
-def load_planted(bundle, *, engine, scheme, target, plan, seed, threads, batch_size, **parameters):
+def load_planted(bundle, *, engine, scheme, target, plan, seed, threads, batch_size, precision, **parameters):
     """In place of `Moderator.load`: no trained network is needed to test the command."""
     made = planted_bundle()
     chosen, _ = choose_scheme(made, scheme, target, plan, parameters)

@@ -118,6 +118,10 @@ def moderate(
     batch_size: Annotated[
         int | None, typer.Option(help="Images or pools that go through a network at once.")
     ] = None,
+    precision: Annotated[
+        Literal["fp32", "low"],
+        typer.Option(help="low: half precision, where engine and processor have it."),
+    ] = "fp32",
 ) -> None:
     """Judge images and write a verdict on each.
 
@@ -148,6 +152,7 @@ def moderate(
         seed=earlier["seed"] if earlier is not None and seed is None else seed,
         threads=threads,
         batch_size=batch_size,
+        precision=precision,
         chunk=chunk,
         pool_size=pool_size,
         pools_per_image=pools_per_image,
