@@ -22,6 +22,8 @@ from poolsieve.schemes import Scheme
 TIMED = ("individual", "dorfman", "mip", "glance", "cascade", "adaptive", "auto")
 """Methods whose wall-clock time is taken."""
 _FRONTIER_NEAR = 0.01
+_NEW_POOLS = 5
+"""Time of a method at the first prevalence, where all pools are new, in terms of what it takes later."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,9 @@ def compare(
     full = sizes[False]
     whole = full.bundle.config.cost.whole
     shown = _frontier_prevalences(plan.prevalences)
-    with reporter.task("methods", len(plan.prevalences) * len(competitors)) as task:
-        for prevalence in plan.prevalences:
+    steps = [_NEW_POOLS] + [1] * (len(plan.prevalences) - 1)
+    with reporter.task("methods", sum(steps) * len(competitors)) as task:
+        for prevalence, step in zip(plan.prevalences, steps, strict=True):
             mixtures = [
                 draw_mixture(
                     site.images.labels,
@@ -90,7 +93,7 @@ def compare(
                     frontier += _frontier(competitor, setup, trial, ground, floor, whole)
                 if competitor.name in TIMED and plan.timing_images:
                     timings += _timing(competitor, setup.scheme, part, mixtures[1], plan, timings)
-                task.advance(note=f"p = {prevalence:g}, {competitor.title}")
+                task.advance(step, note=f"p = {prevalence:g}, {competitor.title}")
     return Comparison(rows, frontier, timings, tallies)
 
 
