@@ -36,6 +36,8 @@ def main() -> None:
     """Plan, run and print."""
     given = _arguments()
     bundle = load_bundle(given.bundle)
+    if bundle.outliers is not None:
+        raise SystemExit("for outlier bundles: poolsieve evaluate BUNDLE DATA -m auto -m adaptive-planned")
     sizes, price = bundle.config.pool_sizes, bundle.config.cost
     recordings = bundle.recordings()
     dataset = load_dataset(given.data)

@@ -47,6 +47,7 @@ class Competitor(ABC):
         half: Whether it looks at images of half the side.
         glances: Whether it needs a bundle with a glance.
         planned: Whether it needs a bundle with recordings to plan from.
+        by_name: Whether it is run only if it is asked for by its name.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Competitor(ABC):
     half: bool = False
     glances: bool = False
     planned: bool = False
+    by_name: bool = False
 
     @abstractmethod
     def prepare(self, tuning: Ground) -> Setup:
@@ -156,7 +158,13 @@ class TunedScheme(Competitor):
 
 @dataclass(frozen=True)
 class PlannedScheme(Competitor):
-    """The plan that the bundle's recordings suggest for the prevalence, as `moderate` follows it."""
+    """The plan that the bundle's recordings suggest for the prevalence, as `moderate` follows it.
+
+    Attributes:
+        only: Plan with this scheme alone; None for the cheapest of all.
+    """
+
+    only: str | None = None
 
     def prepare(self, tuning: Ground) -> Setup:
         """Plan; recordings are of validation images too."""
@@ -165,8 +173,13 @@ class PlannedScheme(Competitor):
         if tuning.recordings is None:
             raise ValueError("the bundle has no recordings to plan from")
         prevalence = min(tuning.mixture.prevalence, 0.5)
-        best = search(tuning.recordings, prevalence, Target(), tuning.pool_sizes, tuning.price).best
-        return Setup(make_scheme(best.scheme, tuning.pool_sizes, **best.parameters), best.describe())
+        found = search(tuning.recordings, prevalence, Target(), tuning.pool_sizes, tuning.price)
+        plans = [plan for plan in found.plans if self.only in (None, plan.scheme)]
+        if not plans:
+            return Setup(make_scheme("individual", tuning.pool_sizes), f"no {self.only} meets the target")
+        return Setup(
+            make_scheme(plans[0].scheme, tuning.pool_sizes, **plans[0].parameters), plans[0].describe()
+        )
 
 
 _RETESTS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
@@ -192,6 +205,7 @@ COMPETITORS: dict[str, Competitor] = {
             grid={"pools_per_image": (1, 2), "retest_above": _RETESTS},
         ),
         PlannedScheme("auto", "Planned", planned=True),
+        PlannedScheme("adaptive-planned", "Adaptive, planned", planned=True, by_name=True, only="adaptive"),
         FixedScheme("downsample", "Downsample", half=True),
         TunedDecoder("downsample-classo", "CLasso, half size", half=True, decoder="classo"),
         TunedDecoder("downsample-mip", "MIP, half size", half=True, decoder="mip"),
@@ -210,7 +224,8 @@ def choose_competitors(names: Sequence[str] | None = None) -> list[Competitor]:
     unknown = [name for name in names or () if name not in COMPETITORS]
     if unknown:
         raise ValueError(f"no method is named {unknown[0]!r}; there are {', '.join(COMPETITORS)}")
-    wanted = {"individual", *(COMPETITORS if names is None else names)}
+    usual = [name for name, competitor in COMPETITORS.items() if not competitor.by_name]
+    wanted = {"individual", *(usual if names is None else names)}
     return [competitor for name, competitor in COMPETITORS.items() if name in wanted]
 
 
