@@ -37,6 +37,8 @@ class Trial:
         tests: Whether the individual network decides; else images from the bound on are flagged.
         bounds: The bounds to choose from, ascending.
         complexity: For ties; the simpler the lower.
+        tiers: Which row of `shares` each image belongs to, where pools have several sizes; None for one size.
+            # (images,)
     """
 
     scheme: str
