@@ -38,8 +38,8 @@ def evaluate(
     tuning_images: Annotated[
         int | None,
         typer.Option(
-            help="Images in the mixture that parameters are tuned on. [default: 20000, and at least as many "
-            "as hold 100 bad ones]"
+            help="Images in the mixture that parameters are tuned on. \\[default: 20000, and at least as "
+            "many as hold 50 bad ones at the smallest prevalence]"
         ),
     ] = None,
     methods: Annotated[
@@ -78,7 +78,7 @@ def evaluate(
         Path | None,
         typer.Option(
             help="What networks say of images and pools is kept here, so that an interrupted run goes on. "
-            "[default: REPORT/cache]"
+            "\\[default: REPORT/cache]"
         ),
     ] = None,
 ) -> None:

@@ -49,24 +49,26 @@ def moderate(
     ] = None,
     within: Annotated[
         float | None,
-        typer.Option(help="auto: how far below individual testing the sensitivity may lie. [default: 0.01]"),
+        typer.Option(
+            help="auto: how far below individual testing the sensitivity may lie. \\[default: 0.01]"
+        ),
     ] = None,
     sensitivity: Annotated[
         float | None, typer.Option(help="auto: least sensitivity, in place of --within.")
     ] = None,
     specificity: Annotated[
-        float | None, typer.Option(help="auto: least specificity. [default: that of individual testing]")
+        float | None, typer.Option(help="auto: least specificity. \\[default: that of individual testing]")
     ] = None,
     engine: Annotated[
         Literal["auto", "openvino", "onnxruntime", "torch"], typer.Option(help="What runs the networks.")
     ] = "auto",
     seed: Annotated[
         int | None,
-        typer.Option(help="Decides who shares a pool with whom. [default: a fresh secret number]"),
+        typer.Option(help="Decides who shares a pool with whom. \\[default: a fresh secret number]"),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
     column: Annotated[
-        str | None, typer.Option(help="Column of the paths in a CSV or JSONL file. [default: file or path]")
+        str | None, typer.Option(help="Column of the paths in a CSV or JSONL file. \\[default: file or path]")
     ] = None,
     copy_flagged: Annotated[
         Path | None, typer.Option(help="Copy the flagged images into this folder.")

@@ -24,11 +24,13 @@ def plan(
     prevalence: Annotated[float, typer.Option(help="Expected share of bad images.", show_default=False)],
     sensitivity: Annotated[
         float | None,
-        typer.Option(help="Least share of bad images to flag. [default: individual testing's less --within]"),
+        typer.Option(
+            help="Least share of bad images to flag. \\[default: individual testing's less --within]"
+        ),
     ] = None,
     specificity: Annotated[
         float | None,
-        typer.Option(help="Least share of clear images to leave alone. [default: individual testing's]"),
+        typer.Option(help="Least share of clear images to leave alone. \\[default: individual testing's]"),
     ] = None,
     within: Annotated[
         float, typer.Option(help="How far below individual testing the sensitivity may lie.")

@@ -15,8 +15,9 @@ def train(
     data: Annotated[
         Path,
         typer.Argument(
-            help="A folder split/class/images, classes clear and flagged (or 0 and 1), or a CSV file with "
-            "the columns file,label,split. Without splits, images are split by the hash of their content.",
+            help="A folder with the folders flagged (or bad, 1) and clear (or ordinary, 0), or train, val "
+            "and test with these in each; or a CSV file with the columns file,label,split. Without splits, "
+            "images are split 70/15/15 % by the hash of their content. Its name becomes that of the task.",
             show_default=False,
         ),
     ],
@@ -49,79 +50,103 @@ def train(
         Path | None, typer.Option(help="File of pretrained weights in place of those of the backbone.")
     ] = None,
     pool_size: Annotated[
-        list[int] | None, typer.Option(help="Images in a pool; may be given several times. [default: 8]")
+        list[int] | None, typer.Option(help="Images in a pool; may be given several times. \\[default: 8]")
     ] = None,
     counting: Annotated[
         Literal["shared", "separate"] | None,
         typer.Option(
             help="With several pool sizes. shared: one network counts in pools of every size; separate: one "
-            "network for each size. [default: shared; separate with --recipe paper]"
+            "network for each size. \\[default: shared; separate with --recipe paper]"
         ),
     ] = None,
     merge: Annotated[
         Literal["gated", "max"] | None,
-        typer.Option(help="gated: a learnt gate before the maximum; max: the paper's plain maximum."),
+        typer.Option(
+            help="gated: a learnt gate before the maximum; max: the paper's plain maximum. "
+            "\\[default: gated; max with --recipe paper]"
+        ),
     ] = None,
     front: Annotated[
         Literal["frozen", "whole"] | None,
-        typer.Option(help="frozen: keep the pretrained front; whole: train all of it, as the paper does."),
+        typer.Option(
+            help="frozen: keep the pretrained front; whole: train all of it, as the paper does. "
+            "\\[default: frozen; whole with --recipe paper]"
+        ),
     ] = None,
     tune_from: Annotated[
         str | None,
         typer.Option(
-            help="Train the blocks of the front after this cut point; features up to it are cached."
+            help="Train the blocks of the front after this cut point, such as block3; features up to it are "
+            "cached. A wrong name is answered with all of them."
         ),
     ] = None,
     front_learns_from: Annotated[
         Literal["images", "pools"] | None,
         typer.Option(
             help="images: a front that learns does so on single images, with the individual network and the "
-            "cheap head; pools: on pools, with all networks. [default: images; pools with --recipe paper]"
+            "cheap head; pools: on pools, with all networks. \\[default: images; pools with --recipe paper]"
         ),
     ] = None,
-    front_epochs: Annotated[int | None, typer.Option(help="Epochs of a front that learns.")] = None,
-    gate_width: Annotated[int | None, typer.Option(help="Channels inside the gate. [default: 64]")] = None,
-    individual_epochs: Annotated[int | None, typer.Option(help="Epochs of the individual network.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs of each counting network.")] = None,
-    pools_per_epoch: Annotated[int | None, typer.Option(help="Training pools of one epoch.")] = None,
+    front_epochs: Annotated[
+        int | None, typer.Option(help="Epochs of a front that learns. \\[default: 6; 90 with --recipe paper]")
+    ] = None,
+    gate_width: Annotated[int | None, typer.Option(help="Channels inside the gate. \\[default: 64]")] = None,
+    individual_epochs: Annotated[
+        int | None,
+        typer.Option(
+            help="Epochs of the individual network. \\[default: 4; with --recipe paper it learns with the "
+            "front]"
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            help="Epochs of each counting network. \\[default: 20; with --recipe paper it learns with the "
+            "front]"
+        ),
+    ] = None,
+    pools_per_epoch: Annotated[
+        int | None,
+        typer.Option(help="Training pools of one epoch. \\[default: 4000; 6248 with --recipe paper]"),
+    ] = None,
     batch_pools: Annotated[
         int | None,
         typer.Option(
-            help="Pools in a step; fewer need less memory where the front learns. [default: 32; 8 with "
+            help="Pools in a step; fewer need less memory where the front learns. \\[default: 32; 8 with "
             "--recipe paper]"
         ),
     ] = None,
     batch_images: Annotated[
-        int | None, typer.Option(help="Images in a step of the individual network. [default: 32]")
+        int | None, typer.Option(help="Images in a step of the individual network. \\[default: 32]")
     ] = None,
     share: Annotated[
         list[float] | None,
         typer.Option(
             help="Shares of training pools with 0, 1, ... r bad images, for the largest pool size; give it "
-            "r + 1 times. [default: the paper's 40, 24, 12, 6, 6, 3, 3, 3, 3 %]"
+            "r + 1 times. \\[default: the paper's 40, 24, 12, 6, 6, 3, 3, 3, 3 %]"
         ),
     ] = None,
     count_smoothing: Annotated[
         float | None,
-        typer.Option(help="Share of a count's target that goes to its two neighbours. [default: 0]"),
+        typer.Option(help="Share of a count's target that goes to its two neighbours. \\[default: 0]"),
     ] = None,
     prevalence: Annotated[
-        float | None, typer.Option(help="Prevalence by which the best epoch is selected. [default: 0.1]")
+        float | None, typer.Option(help="Prevalence by which the best epoch is selected. \\[default: 0.1]")
     ] = None,
     select_by: Annotated[
         Literal["accuracy", "likelihood"] | None,
         typer.Option(
             help="What selects the best epoch on validation pools: the paper's weighted accuracy, or the "
             "weighted log-likelihood of the true counts, which suits tasks that are hard to count. "
-            "[default: accuracy]"
+            "\\[default: accuracy]"
         ),
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option(help="Learning rate (its peak, if one-cycle).")
+        float | None, typer.Option(help="Learning rate (its peak, if one-cycle). \\[default: 0.001]")
     ] = None,
     views: Annotated[
         int | None,
-        typer.Option(help="Cached views of each training image, the plain one included. [default: 6]"),
+        typer.Option(help="Cached views of each training image, the plain one included. \\[default: 6]"),
     ] = None,
     stretch: Annotated[
         bool, typer.Option("--stretch", help="Stretch images to a square rather than pad them with zeros.")
@@ -130,10 +155,10 @@ def train(
         bool, typer.Option("--rotate-test", help="Rotate validation and test images at random too.")
     ] = False,
     validation_pools: Annotated[
-        int | None, typer.Option(help="Fixed pools that select the best epoch. [default: 1000]")
+        int | None, typer.Option(help="Fixed pools that select the best epoch. \\[default: 1000]")
     ] = None,
     test_pools: Annotated[
-        int | None, typer.Option(help="Pools of the test split to report on. [default: 4000]")
+        int | None, typer.Option(help="Pools of the test split to report on. \\[default: 4000]")
     ] = None,
     glance: Annotated[
         bool,
@@ -143,10 +168,12 @@ def train(
             "glance: often the cheapest way to moderate.",
         ),
     ] = False,
-    glance_epochs: Annotated[int | None, typer.Option(help="Epochs of the glance. [default: 8]")] = None,
+    glance_epochs: Annotated[int | None, typer.Option(help="Epochs of the glance. \\[default: 8]")] = None,
     glance_stop: Annotated[
         str | None,
-        typer.Option(help="The glance is the backbone up to this cut point. [default: all of it]"),
+        typer.Option(
+            help="The glance is the backbone up to this cut point, such as block13. \\[default: all of it]"
+        ),
     ] = None,
     compile_steps: Annotated[
         bool,
@@ -161,7 +188,7 @@ def train(
         Literal["combined", "density"] | None,
         typer.Option(
             help="With --task outlier: density is the paper's; combined also weighs the networks' own "
-            "outputs. [default: combined; density with --recipe paper]"
+            "outputs. \\[default: combined; density with --recipe paper]"
         ),
     ] = None,
     strict: Annotated[
@@ -169,7 +196,7 @@ def train(
     ] = False,
     cache_dir: Annotated[
         Path | None,
-        typer.Option(help="Folder of cached features, shared between runs. [default: OUT/cache]"),
+        typer.Option(help="Folder of cached features, shared between runs. \\[default: OUT/cache]"),
     ] = None,
 ) -> None:
     """Train the individual and counting networks of a bundle on one shared front.
