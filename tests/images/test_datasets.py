@@ -151,6 +151,18 @@ def test_a_class_without_images_is_named(tree):
         load_dataset(tree)
 
 
+def test_an_empty_class_folder_is_noticed_before_images_are_read(tmp_path):
+    for name in ("flagged", "ordinary"):
+        (tmp_path / name).mkdir()
+    draw(tmp_path / "flagged" / "0.png", 0)
+    with pytest.raises(ValueError, match=r"nothing in a folder called clear \(or ordinary, 0\); put images"):
+        load_dataset(tmp_path)
+    (tmp_path / "ordinary").rmdir()
+    (tmp_path / "flagged").rename(tmp_path / "clear")
+    with pytest.raises(ValueError, match=r"nothing in a folder called flagged \(or bad, 1\)"):
+        load_dataset(tmp_path)
+
+
 def test_unreadable_images_are_left_out_or_refused(tree):
     broken = tree / "train" / "clear" / "broken.jpg"
     broken.write_bytes(b"\xff\xd8\xff not really")

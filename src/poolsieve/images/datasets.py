@@ -226,8 +226,12 @@ def _entries_of_folder(path: Path) -> list[_Entry]:
             entries += _entries_of_classes(folder, split)
     else:
         entries = _entries_of_classes(path, None)
+    endings = f"images ending in {', '.join(sorted(IMAGE_ENDINGS))}"
     if not entries:
-        raise ValueError(f"{path} holds no images ending in {', '.join(sorted(IMAGE_ENDINGS))}")
+        raise ValueError(f"{path} holds no {endings}")
+    for label, names in ((1, "flagged (or bad, 1)"), (0, "clear (or ordinary, 0)")):
+        if all(entry.label != label for entry in entries):
+            raise ValueError(f"{path} has nothing in a folder called {names}; put {endings} there")
     return entries
 
 
