@@ -134,6 +134,10 @@ def test_a_run_that_is_not_finished_or_none_is_refused(run, tmp_path):
     (run / "config.json").write_text("{}")
     with pytest.raises(ValueError, match="not of a training run"):
         export_run(run, tmp_path / "out")
+    (run / "plan.json").write_text("{}")
+    (run / "config.json").unlink()
+    with pytest.raises(ValueError, match="is not finished; the same `poolsieve train` command goes on"):
+        export_run(run, tmp_path / "out")
     with pytest.raises(ValueError, match="no training run"):
         export_run(tmp_path, tmp_path / "out")
     assert not (tmp_path / "out").exists()

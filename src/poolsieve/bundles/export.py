@@ -69,9 +69,14 @@ def export_run(
     """
     _require_exporter()
     from poolsieve.networks import load_backbone
+    from poolsieve.training.claims import PLAN_FILE
     from poolsieve.training.models import load_model
 
     run = Path(run_dir)
+    if (run / PLAN_FILE).is_file() and not (run / CONFIG_FILE).is_file():
+        raise ValueError(
+            f"the run in {run} is not finished; the same `poolsieve train` command goes on with it"
+        )
     settings = _read_json(run, CONFIG_FILE)
     missing = {"task", "squaring", "plan", "backbone", "cut", "input_size"} - set(settings)
     if missing:
