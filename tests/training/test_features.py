@@ -12,11 +12,10 @@ from drawn_shapes import draw_task, small_backbone
 
 from poolsieve.images import ViewSettings, load_dataset
 from poolsieve.training import TrainingPlan, features
+from poolsieve.training.extractors import front_extractor, fuse_batch_norms
 from poolsieve.training.features import (
     ViewPlan,
     build_cache,
-    front_extractor,
-    fuse_batch_norms,
     hash_weights,
 )
 from poolsieve.training.run import cached_features
@@ -36,7 +35,7 @@ class Front:
     def __init__(self, fail_after=None):
         self.backbone = small_backbone().eval()
         preprocessing = self.backbone.preprocessing
-        self.extract = front_extractor(self.backbone.front, preprocessing.mean, preprocessing.scale)
+        self.extract = front_extractor(self.backbone.front, preprocessing.mean, preprocessing.scale, 32)
         self.key = {"weights": hash_weights(self.backbone.front), "cut": self.backbone.cut}
         self.seen = 0
         self.fail_after = fail_after

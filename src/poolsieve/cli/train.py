@@ -148,6 +148,13 @@ def train(
         int | None,
         typer.Option(help="Cached views of each training image, the plain one included. \\[default: 6]"),
     ] = None,
+    fresh_views: Annotated[
+        int | None,
+        typer.Option(
+            help="Views of each training image drawn anew for every epoch, in place of the cached ones; "
+            "against learning by heart, for a pass through the front per epoch. [default: 0]"
+        ),
+    ] = None,
     stretch: Annotated[
         bool, typer.Option("--stretch", help="Stretch images to a square rather than pad them with zeros.")
     ] = False,
@@ -239,6 +246,7 @@ def train(
         "prevalence": prevalence,
         "select_by": select_by,
         "views": views,
+        "fresh_views": fresh_views,
         "squaring": "stretch" if stretch else None,
         "rotate_test": rotate_test,
         "validation_pools": validation_pools,

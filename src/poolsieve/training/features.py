@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import itertools
 import json
 import os
 import shutil
@@ -41,14 +40,13 @@ from poolsieve.training.folders import DISK_FULL, lock_folder, remove_leftovers
 if TYPE_CHECKING:
     import torch
 
+    from poolsieve.training.extractors import Extractor
+
 FORMAT_VERSION = 1
 BLOCK_IMAGES = 128
 """Images between two progress marks."""
 BATCH_VIEWS = 12
 """Inputs in one pass through the front: few, so that the early wide maps stay in the processor's cache."""
-
-Extractor = Callable[[NDArray[Any]], NDArray[np.float16]]
-"""From pixels (n, S, S, 3), or features at an earlier cut point, to front features (n, H, W, C)."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +60,7 @@ class ViewPlan:
         settings: How augmented views are drawn.
         seed: Seed of the augmentation.
         rotation: Turn the plain view at random by up to this angle (the paper's knife test set); 0 does not.
+        plain: The plain view is among them, as the first.
     """
 
     size: int
@@ -70,11 +69,17 @@ class ViewPlan:
     settings: ViewSettings = DEFAULT_VIEWS
     seed: int = 0
     rotation: float = 0.0
+    plain: bool = True
 
     @property
     def views(self) -> int:
         """Views of each image."""
-        return 1 + self.random_views
+        return self.plain + self.random_views
+
+    def to_json(self) -> dict[str, Any]:
+        """All settings; `plain` only where it is unusual, so that caches from before it keep their names."""
+        values = asdict(self)
+        return values if not self.plain else {name: values[name] for name in values if name != "plain"}
 
     def render(self, file: Path, digest: str) -> NDArray[np.uint8]:
         """All views of one image, the plain one first. Shape (views, size, size, 3).
@@ -83,14 +88,15 @@ class ViewPlan:
         """
         image = read_image(file)
         rng = np.random.default_rng([self.seed, int(digest[:16], 16)])
-        if self.rotation > 0:
-            first = rotated_view(image, self.size, rng, self.squaring, self.rotation)
-        else:
-            first = plain_view(image, self.size, self.squaring)
-        others = [
+        made = []
+        if self.plain and self.rotation > 0:
+            made.append(rotated_view(image, self.size, rng, self.squaring, self.rotation))
+        elif self.plain:
+            made.append(plain_view(image, self.size, self.squaring))
+        made += [
             random_view(image, self.size, rng, self.squaring, self.settings) for _ in range(self.random_views)
         ]
-        return np.stack([first, *others])
+        return np.stack(made)
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,7 @@ def build_cache(
     description = {
         "format": FORMAT_VERSION,
         "content": dataset.content_hash(split),
-        "views": asdict(views),
+        "views": views.to_json(),
         "network": network_key,
         "shape": list(shape),
     }
@@ -329,73 +335,6 @@ def _require_space(folder: Path, missing: int, size: int, split: str) -> None:
 
 def _gigabytes(size: int) -> str:
     return f"{size / 1e9:.2f} GB" if size >= 10_000_000 else f"{size / 1e6:.2f} MB"
-
-
-def front_extractor(front: torch.nn.Module, mean: Any, scale: Any) -> Extractor:
-    """A frozen front as a function from pixels to half-precision features in channels-last order.
-
-    Args:
-        front: Images (n, 3, S, S) to features (n, C, H, W).
-        mean: Subtracted from each channel of the pixels.
-        scale: Divides each channel after that.
-    """
-    import torch
-
-    fast = fuse_batch_norms(front).eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    mean_, scale_ = (
-        torch.as_tensor(value, dtype=torch.float32).reshape(1, -1, 1, 1) for value in (mean, scale)
-    )
-
-    def extract(pixels: NDArray[np.uint8]) -> NDArray[np.float16]:
-        with torch.inference_mode():
-            inputs = torch.from_numpy(pixels).permute(0, 3, 1, 2).float().sub_(mean_).div_(scale_)
-            features: NDArray[np.float16] = fast(inputs).permute(0, 2, 3, 1).contiguous().half().numpy()
-        return features
-
-    return extract
-
-
-def tail_extractor(tail: torch.nn.Module) -> Extractor:
-    """Frozen last layers of a front as a function from earlier features to its own, both channels last."""
-    import torch
-
-    fast = fuse_batch_norms(tail).eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-
-    def extract(earlier: NDArray[np.float16]) -> NDArray[np.float16]:
-        with torch.inference_mode():
-            inputs = torch.from_numpy(earlier).float().permute(0, 3, 1, 2)
-            features: NDArray[np.float16] = fast(inputs).permute(0, 2, 3, 1).contiguous().half().numpy()
-        return features
-
-    return extract
-
-
-def fuse_batch_norms(module: torch.nn.Module) -> torch.nn.Module:
-    """A copy for inference in which every batch norm that directly follows a convolution is folded into it.
-
-    Order is taken from the order of the child modules, which is a convention and no guarantee; a module whose
-    output changes by it is returned unfused.
-    """
-    import copy
-
-    import torch
-    from torch.nn.utils.fusion import fuse_conv_bn_eval
-
-    plain = copy.deepcopy(module).eval()
-    fused = copy.deepcopy(plain)
-    for parent in list(fused.modules()):
-        children = list(parent.named_children())
-        for (name, child), (next_name, following) in itertools.pairwise(children):
-            if isinstance(child, torch.nn.Conv2d) and isinstance(following, torch.nn.BatchNorm2d):
-                setattr(parent, name, fuse_conv_bn_eval(child, following))
-                setattr(parent, next_name, torch.nn.Identity())
-    convolution = next((part for part in plain.modules() if isinstance(part, torch.nn.Conv2d)), None)
-    if convolution is None:
-        return plain
-    probe = torch.randn(1, convolution.in_channels, 64, 64, generator=torch.Generator().manual_seed(0))
-    with torch.inference_mode():
-        expected, given = plain(probe), fused(probe)
-    return fused if torch.allclose(expected, given, rtol=1e-3, atol=1e-3) else plain
 
 
 def hash_weights(module: torch.nn.Module) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -17,15 +18,22 @@ from poolsieve.images.transforms import random_view
 from poolsieve.training.features import ViewPlan
 
 
-class Inputs(Protocol):
-    """The images of one split, as tensors for the part of the network that is trained."""
+class RandomInputs(Protocol):
+    """Training images, as tensors for the part of the network that is trained."""
 
     @property
     def labels(self) -> NDArray[np.int64]:
         """Labels of the images. Shape (images,)."""
 
+    def begin(self, epoch: int) -> None:
+        """Get ready for an epoch, counted from 0."""
+
     def draw(self, positions: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
         """A random view of each image. Shape (n, C, H, W), channels last in memory."""
+
+
+class Inputs(RandomInputs, Protocol):
+    """The images of one split, which can also be had as they are judged."""
 
     def plain(self, positions: NDArray[np.int64]) -> Tensor:
         """The plain view of each image. Shape (n, C, H, W), channels last in memory."""
@@ -43,6 +51,9 @@ class CachedInputs:
     array: NDArray[np.float16]
     labels: NDArray[np.int64]
 
+    def begin(self, epoch: int) -> None:
+        """Nothing changes from epoch to epoch."""
+
     def draw(self, positions: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
         """A random one of the cached views of each image."""
         return self._gather(positions, rng.integers(self.array.shape[1], size=len(positions)))
@@ -54,6 +65,31 @@ class CachedInputs:
     def _gather(self, positions: NDArray[np.int64], views: NDArray[np.int64]) -> Tensor:
         # Torch converts half precision many times faster than numpy does.
         return torch.from_numpy(self.array[positions, views]).float().permute(0, 3, 1, 2)
+
+
+class FreshInputs:
+    """Features of views that are drawn anew for every epoch, so that none can be learnt by heart.
+
+    Args:
+        labels: Labels of the images. Shape (images,).
+        make: Features for an epoch. Shape (images, views, H, W, C).
+    """
+
+    def __init__(self, labels: NDArray[np.int64], make: Callable[[int], NDArray[np.float16]]) -> None:
+        self.labels = labels
+        self._make = make
+        self._now: CachedInputs | None = None
+
+    def begin(self, epoch: int) -> None:
+        """Draw the views of an epoch."""
+        self._now = None  # its file can be deleted now
+        self._now = CachedInputs(self._make(epoch), self.labels)
+
+    def draw(self, positions: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
+        """A random one of the epoch's views of each image."""
+        if self._now is None:
+            raise RuntimeError("begin an epoch before drawing from it")
+        return self._now.draw(positions, rng)
 
 
 @dataclass(frozen=True)
@@ -79,6 +115,9 @@ class ImageInputs:
     def labels(self) -> NDArray[np.int64]:
         """Labels of the split's images."""
         return self.dataset.labels[self.dataset.of_split(self.split)]
+
+    def begin(self, epoch: int) -> None:
+        """Views are fresh anyway."""
 
     def draw(self, positions: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
         """A fresh random view of each image."""

@@ -155,6 +155,9 @@ class TrainingPlan:
         gate_width: Channels inside the gate; its cost is nearly proportional to it.
         squaring: "pad" or "stretch".
         views: Cached views of each training image, the plain one among them.
+        fresh_views: Views of each training image that are drawn anew for every epoch, in place of the cached
+            ones; 0 keeps to those. Where training accuracy rises while validation stands still, fresh views
+            help; they cost a pass of every image through the front in every epoch.
         view_settings: How the other views are drawn.
         rotate_test: Rotate validation and test images at random too, as the paper does for knives.
         front_epochs: Epochs in which a front that learns is trained together with all networks.
@@ -194,6 +197,7 @@ class TrainingPlan:
     gate_width: int = 64
     squaring: Squaring = "pad"
     views: int = 6
+    fresh_views: int = 0
     view_settings: ViewSettings = field(default_factory=ViewSettings)
     rotate_test: bool = False
     front_epochs: int = 0
@@ -255,7 +259,7 @@ class TrainingPlan:
             _require(getattr(self, name) >= 1, name, getattr(self, name), "a whole number from 1 on")
         for name in ("batch_images", "batch_pools", "pools_per_epoch"):  # batch norm needs two in a step
             _require(getattr(self, name) >= 2, name, getattr(self, name), "2 or more")
-        for name in ("front_epochs", "individual_epochs", "epochs", "seed"):
+        for name in ("front_epochs", "individual_epochs", "epochs", "fresh_views", "seed"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "a whole number from 0 on")
         if self.front == "frozen" and (self.front_epochs or not self.individual_epochs or not self.epochs):
             raise ValueError(

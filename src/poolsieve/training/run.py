@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -20,26 +22,21 @@ from poolsieve.networks import Gate, GlanceNetwork, IndividualNetwork, SplitBack
 from poolsieve.progress import Reporter, Task
 from poolsieve.training.checkpoints import PhaseState
 from poolsieve.training.claims import RunFolder, describe_run
-from poolsieve.training.features import (
-    ViewPlan,
-    build_cache,
-    front_extractor,
-    hash_weights,
-    tail_extractor,
-)
+from poolsieve.training.extractors import front_extractor, tail_extractor
+from poolsieve.training.features import ViewPlan, build_cache, hash_weights
 from poolsieve.training.folders import DISK_FULL, check_folder
 from poolsieve.training.front import FrontLearner
 from poolsieve.training.glance import GlanceLearner, glance_logits
 from poolsieve.training.history import write_history
 from poolsieve.training.image_front import ImageFrontLearner
-from poolsieve.training.inputs import CachedInputs, ImageInputs, Inputs
+from poolsieve.training.inputs import CachedInputs, FreshInputs, ImageInputs, Inputs, RandomInputs
 from poolsieve.training.learners import CountingLearner, IndividualLearner
 from poolsieve.training.models import TrainedModel, counting_networks, save_model
 from poolsieve.training.outliers import fit_outliers
 from poolsieve.training.phases import Learner, run_phase
 from poolsieve.training.plan import TrainingPlan
 from poolsieve.training.results import measure, table_lines
-from poolsieve.training.sampling import require_enough
+from poolsieve.training.sampling import epoch_generator, require_enough
 from poolsieve.training.validation import calibrate
 
 ROTATION = 30.0
@@ -125,7 +122,13 @@ def _train_all(
 
     validation, test = cached("val"), cached("test")
     if plan.individual_epochs or plan.epochs:
-        _train_backs(model, cached("train"), validation, plan, phases)
+
+        def training(phase: str) -> RandomInputs:
+            if plan.fresh_views:
+                return fresh_inputs(backbone, backbone.cut, dataset, plan, phases.fresh, phase, reporter)
+            return cached("train")
+
+        _train_backs(model, training, validation, plan, phases)
     kind = "classification" if plan.outliers is None else "outlier"
     settings = {"task": task, "kind": kind, "squaring": plan.squaring, "plan": plan.to_json()}
     save_model(out, model, settings)
@@ -163,6 +166,11 @@ class _Phases:
     def folder(self, name: str) -> Path:
         return self._out / "phases" / name
 
+    @property
+    def fresh(self) -> Path:
+        """Where the views of one epoch are while it lasts."""
+        return self._out / "fresh"
+
     def run(self, learner: Learner) -> None:
         """Train a learner to the end."""
 
@@ -174,6 +182,7 @@ class _Phases:
         self._history[learner.name] = run_phase(
             learner, self._plan.optimization, self._plan.seed, folder, self._reporter, record
         ).history
+        shutil.rmtree(self.fresh, ignore_errors=True)
         write_history(self._out, self._history)
 
 
@@ -202,23 +211,70 @@ def cached_features(
     """Features of one split after cut point `stop`, cached or made now; by default of the plan's views."""
     front = backbone.segment(None, stop)
     preprocessing = backbone.preprocessing
-    key = {
-        "backbone": backbone.name,
-        "cut": stop,
-        "weights": hash_weights(front),
-        "mean": list(preprocessing.mean),
-        "scale": list(preprocessing.scale),
-    }
-    channels, height, width = backbone.stage_shapes[stop]
     views = view_plan(split, backbone.input_size, plan) if views is None else views
     if plan.tune_from is None or stop == plan.tune_from:
-        earlier, extract = None, front_extractor(front, preprocessing.mean, preprocessing.scale)
+        earlier = None
+        extract = front_extractor(front, preprocessing.mean, preprocessing.scale, backbone.input_size)
     else:  # the layers before stayed as they are, and so their cached features
         earlier = cached_features(backbone, plan.tune_from, dataset, split, plan, cache_dir, reporter, views)
-        extract = tail_extractor(backbone.segment(plan.tune_from, stop))
-    return build_cache(
-        dataset, split, views, extract, (channels, height, width), key, cache_dir, reporter, earlier
-    ).array
+        tail = backbone.segment(plan.tune_from, stop)
+        extract = tail_extractor(tail, _shape(backbone, plan.tune_from))
+    key, shape = _front_key(backbone, stop), _shape(backbone, stop)
+    return build_cache(dataset, split, views, extract, shape, key, cache_dir, reporter, earlier).array
+
+
+def _front_key(backbone: SplitBackbone, stop: str) -> dict[str, Any]:
+    """All that features after a cut point depend on, beside the images."""
+    return {
+        "backbone": backbone.name,
+        "cut": stop,
+        "weights": hash_weights(backbone.segment(None, stop)),
+        "mean": list(backbone.preprocessing.mean),
+        "scale": list(backbone.preprocessing.scale),
+    }
+
+
+def _shape(backbone: SplitBackbone, stop: str) -> tuple[int, int, int]:
+    channels, height, width = backbone.stage_shapes[stop]
+    return channels, height, width
+
+
+def fresh_inputs(
+    backbone: SplitBackbone,
+    stop: str,
+    dataset: ImageDataset,
+    plan: TrainingPlan,
+    folder: Path,
+    phase: str,
+    reporter: Reporter,
+) -> FreshInputs:
+    """Training images after a frozen front, in views that depend on the seed, the phase and the epoch.
+
+    Args:
+        backbone: The network.
+        stop: Its front ends at this cut point.
+        dataset: The images.
+        plan: The settings.
+        folder: Holds the features of one epoch at a time; an interrupted epoch finds them there again.
+        phase: What is trained.
+        reporter: Told how far it is.
+    """
+    front, preprocessing = backbone.segment(None, stop), backbone.preprocessing
+    extract = front_extractor(front, preprocessing.mean, preprocessing.scale, backbone.input_size)
+
+    def make(epoch: int) -> NDArray[np.float16]:
+        seed = int(epoch_generator(plan.seed, f"{phase} fresh views", epoch).integers(2**62))
+        views = ViewPlan(
+            backbone.input_size, plan.squaring, plan.fresh_views, plan.view_settings, seed, plain=False
+        )
+        now = folder / f"{phase}-{epoch}"
+        for other in folder.glob("*"):
+            if other != now:
+                shutil.rmtree(other)
+        key, shape = _front_key(backbone, stop), _shape(backbone, stop)
+        return build_cache(dataset, "train", views, extract, shape, key, now, reporter).array
+
+    return FreshInputs(dataset.labels[dataset.of_split("train")], make)
 
 
 def view_plan(split: str, size: int, plan: TrainingPlan) -> ViewPlan:
@@ -272,15 +328,20 @@ def _train_front(
         array = cached_features(backbone, plan.tune_from, dataset, split, plan, cache_dir, reporter)
         return CachedInputs(array, dataset.labels[dataset.of_split(split)])
 
+    training: RandomInputs
+    if plan.fresh_views and plan.tune_from is not None:
+        training = fresh_inputs(backbone, plan.tune_from, dataset, plan, phases.fresh, "front", reporter)
+    else:
+        training = inputs("train")
     stem = backbone.segment(plan.tune_from, backbone.cut)
     learner = ImageFrontLearner if plan.front_learns_from == "images" else FrontLearner
-    phases.run(learner(stem, model, inputs("train"), inputs("val"), plan, phases.folder("front")))
+    phases.run(learner(stem, model, training, inputs("val"), plan, phases.folder("front")))
     backbone.eval().requires_grad_(False)
 
 
 def _train_backs(
     model: TrainedModel,
-    train_inputs: CachedInputs,
+    training: Callable[[str], RandomInputs],
     validation: CachedInputs,
     plan: TrainingPlan,
     phases: _Phases,
@@ -295,7 +356,7 @@ def _train_backs(
         individual = IndividualLearner(
             model.individual,
             model.gate,
-            train_inputs,
+            training("individual"),
             validation,
             plan,
             # Counting networks that learn no more after the front's phase need their gate as it is.
@@ -309,7 +370,7 @@ def _train_backs(
             network.back.load_state_dict(model.individual.back.state_dict())
         learner = CountingLearner(
             network,
-            train_inputs,
+            training(f"counting-{size}"),
             validation,
             plan,
             sizes=plan.pool_sizes if plan.counting == "shared" else (size,),

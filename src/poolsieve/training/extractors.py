@@ -1,0 +1,162 @@
+"""Frozen parts of a network as functions on arrays, as fast as this machine allows.
+
+OpenVINO runs a front about four times as fast as torch does. A network that it cannot run, or runs to another
+result, stays with torch.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from poolsieve.engines.openvino_engine import ov
+
+Extractor = Callable[[NDArray[Any]], NDArray[np.float16]]
+"""From pixels (n, S, S, 3), or features at an earlier cut point, to front features (n, H, W, C)."""
+
+_ROWS = 2
+"""Inputs in one pass of OpenVINO: few, so that the early wide maps stay in the processor's cache."""
+_AGREE = 1e-2
+"""Largest difference of OpenVINO's features from torch's, as a share of the largest feature."""
+
+
+def front_extractor(front: nn.Module, mean: Any, scale: Any, input_size: int) -> Extractor:
+    """A frozen front as a function from pixels to half-precision features in channels-last order.
+
+    Args:
+        front: Images (n, 3, S, S) to features (n, C, H, W).
+        mean: Subtracted from each channel of the pixels.
+        scale: Divides each channel after that.
+        input_size: Side S of the images.
+    """
+    return _extractor(_OnPixels(fuse_batch_norms(front), mean, scale), (input_size, input_size, 3), np.uint8)
+
+
+def tail_extractor(tail: nn.Module, shape: tuple[int, int, int]) -> Extractor:
+    """Frozen last layers of a front as a function from earlier features to its own, both channels last.
+
+    Args:
+        tail: Features to features.
+        shape: (C, H, W) of what it takes.
+    """
+    channels, height, width = shape
+    return _extractor(_OnFeatures(fuse_batch_norms(tail)), (height, width, channels), np.float16)
+
+
+class _OnPixels(nn.Module):
+    """Pixels as they are read to features with channels last."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, front: nn.Module, mean: Any, scale: Any) -> None:
+        super().__init__()
+        self.front = front
+        for name, value in (("mean", mean), ("scale", scale)):
+            self.register_buffer(name, torch.as_tensor(value, dtype=torch.float32).reshape(1, -1, 1, 1))
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        inputs = pixels.permute(0, 3, 1, 2).float()
+        features: Tensor = self.front((inputs - self.mean) / self.scale)
+        return features.permute(0, 2, 3, 1)
+
+
+class _OnFeatures(nn.Module):
+    """Half-precision features with channels last to later ones."""
+
+    def __init__(self, tail: nn.Module) -> None:
+        super().__init__()
+        self.tail = tail
+
+    def forward(self, earlier: Tensor) -> Tensor:
+        features: Tensor = self.tail(earlier.float().permute(0, 3, 1, 2))
+        return features.permute(0, 2, 3, 1)
+
+
+def _extractor(module: nn.Module, row: tuple[int, int, int], kind: type[np.generic]) -> Extractor:
+    module = module.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def by_torch(inputs: NDArray[Any]) -> NDArray[np.float16]:
+        with torch.inference_mode():
+            features: NDArray[np.float16] = module(torch.from_numpy(inputs)).contiguous().half().numpy()
+        return features
+
+    probe = np.random.default_rng(0).integers(256, size=(_ROWS, *row)).astype(kind)
+    if kind != np.uint8:
+        probe = (probe / kind(64)).astype(kind)
+    try:
+        fast = _openvino_extractor(module, probe)
+        given, expected = fast(probe).astype(np.float32), by_torch(probe).astype(np.float32)
+    except RuntimeError:  # an operator that ONNX or OpenVINO does not know
+        return by_torch
+    agrees = np.abs(given - expected).max() <= _AGREE * np.abs(expected).max()
+    return fast if agrees else by_torch
+
+
+def _openvino_extractor(module: nn.Module, example: NDArray[Any]) -> Extractor:
+    """The module run by OpenVINO, a stream for each thread that calls it.
+
+    Raises:
+        RuntimeError: It cannot be exported or compiled.
+    """
+    stream = io.BytesIO()
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # the tracing exporter is on its way out; see bundles/graphs.py
+        torch.onnx.export(
+            module,
+            (torch.from_numpy(example),),
+            stream,  # type: ignore[arg-type]  # a stream is fine where the graph is traced
+            dynamo=False,
+            input_names=["inputs"],
+            output_names=["features"],
+            dynamic_axes={"inputs": {0: "N"}, "features": {0: "N"}},
+        )
+    core = ov.Core()
+    settings = {"PERFORMANCE_HINT": "THROUGHPUT", "INFERENCE_PRECISION_HINT": "f32"}
+    compiled = core.compile_model(core.read_model(stream.getvalue()), "CPU", settings)
+    own = threading.local()
+
+    def extract(inputs: NDArray[Any]) -> NDArray[np.float16]:
+        if not hasattr(own, "request"):
+            own.request = compiled.create_infer_request()
+        parts = [
+            own.request.infer(inputs[begin : begin + _ROWS], share_inputs=True)[0].astype(np.float16)
+            for begin in range(0, len(inputs), _ROWS)
+        ]
+        return np.concatenate(parts)
+
+    return extract
+
+
+def fuse_batch_norms(module: nn.Module) -> nn.Module:
+    """A copy for inference in which every batch norm that directly follows a convolution is folded into it.
+
+    Order is taken from the order of the child modules, which is a convention and no guarantee; a module whose
+    output changes by it is returned unfused.
+    """
+    plain = copy.deepcopy(module).eval()
+    fused = copy.deepcopy(plain)
+    for parent in list(fused.modules()):
+        children = list(parent.named_children())
+        for (name, child), (next_name, following) in itertools.pairwise(children):
+            if isinstance(child, nn.Conv2d) and isinstance(following, nn.BatchNorm2d):
+                setattr(parent, name, fuse_conv_bn_eval(child, following))
+                setattr(parent, next_name, nn.Identity())
+    convolution = next((part for part in plain.modules() if isinstance(part, nn.Conv2d)), None)
+    if convolution is None:
+        return plain
+    probe = torch.randn(1, convolution.in_channels, 64, 64, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        expected, given = plain(probe), fused(probe)
+    return fused if torch.allclose(expected, given, rtol=1e-3, atol=1e-3) else plain
