@@ -29,6 +29,8 @@ def slowly(self, file, digest):
     return render(self, file, digest)
 features.ViewPlan.render = slowly
 learns = {"front": "tuned", "tune_from": "first", "front_epochs": 8} if front == "tuned" else {}
+if front == "fresh":
+    learns = {"fresh_views": 1}
 plan = TrainingPlan(
     pool_sizes=(4,), views=2, individual_epochs=2, epochs=2, pools_per_epoch=320, batch_images=8,
     batch_pools=16, validation_pools=40, test_pools=40, **learns,
@@ -95,7 +97,8 @@ def require_equal(broken, whole):
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "front", "phase"), [("adamw", "frozen", "counting-4"), ("sgd", "tuned", "front")]
+    ("optimizer", "front", "phase"),
+    [("adamw", "frozen", "counting-4"), ("sgd", "tuned", "front"), ("adamw", "fresh", "counting-4")],
 )
 def test_a_killed_run_ends_as_an_uninterrupted_one(start, uninterrupted, tmp_path, optimizer, front, phase):
     whole, broken = uninterrupted(optimizer, front), tmp_path / "broken"

@@ -51,6 +51,12 @@ def plan(
     measured: Annotated[
         bool, typer.Option("--measured", help="Reckon with times measured on this machine now.")
     ] = False,
+    images: Annotated[
+        int | None,
+        typer.Option(
+            help="Intervals for what this many other images will show. [default: as many as were recorded]",
+        ),
+    ] = None,
     runners_up: Annotated[int, typer.Option(help="Other plans to show.", min=0)] = 5,
 ) -> None:
     """Choose the cheapest scheme that meets a target, from what the bundle's networks said of real images.
@@ -79,6 +85,7 @@ def plan(
         specificity=specificity,
         within=within,
         price=_price(loaded, front_share, measured),
+        images=images,
     )
     console = Console()
     _print_choices(choices, runners_up, console, projection=front_share)

@@ -67,7 +67,7 @@ def individual_reach(
 
 @dataclass(frozen=True)
 class Estimate:
-    """An expected value, and where it lies for as many other images of the kind in 95 of 100 cases."""
+    """An expected value, and where other images of the kind show it in 95 of 100 cases."""
 
     value: float
     low: float

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, expit, ndtri
+from scipy.special import betaln, expit, ndtri
 
 from poolsieve.bundles import Bundle
 from poolsieve.planning.outcomes import THRESHOLDS, USUAL_THRESHOLD, Outcomes, outcomes
@@ -22,8 +22,8 @@ from poolsieve.schemes.cost import Price
 NEAR_TIE = 0.005
 """Costs that differ by no more are a tie, which the simpler plan wins."""
 _Z = float(ndtri(0.975))
-_LUCK_OF_TWO = 2
-"""A promise is about other images: if there are as many, their luck adds the variance of ours again."""
+_MANY = 10_000
+"""So many other images that their luck hardly matters."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ def plan(
     specificity: float | None = None,
     within: float = 0.01,
     price: Price | None = None,
+    images: int | None = None,
 ) -> Choices:
     """Choose the cheapest scheme that meets a target, from the bundle's recordings.
 
@@ -88,11 +89,15 @@ def plan(
         specificity: Least specificity; by default that of individual testing.
         within: How far below individual testing the sensitivity may lie.
         price: What the networks' parts cost; by default the bundle's multiply-adds.
+        images: The intervals are for what this many other images will show; by default for as many bad and
+            clear ones as were recorded. They do not change which scheme is chosen.
     """
-    target = Target(sensitivity, specificity, within)
-    return search(
-        bundle.recordings(), prevalence, target, bundle.config.pool_sizes, price or bundle.config.cost
-    )
+    target, sizes = Target(sensitivity, specificity, within), bundle.config.pool_sizes
+    if images is not None and images < 1:
+        raise ValueError(f"images={images}, but promises are for 1 image or more")
+    others = None if images is None else (images * prevalence, images * (1 - prevalence))
+    price = price or bundle.config.cost
+    return search(bundle.recordings(), prevalence, target, sizes, price, others)
 
 
 def search(
@@ -101,8 +106,11 @@ def search(
     target: Target,
     pool_sizes: Sequence[int],
     price: Price,
+    others: tuple[float, float] | None = None,
 ) -> Choices:
     """Choose from recordings; see `plan`.
+
+    `others` are the numbers of bad and of clear images that the intervals are for.
 
     Picking bounds by limited data flatters them. So they are also picked on each half of the images and
     judged by the other half; by half of what they lose on the way the target is raised here, and the promise
@@ -117,18 +125,20 @@ def search(
         tried.append(_Tried(trial, outcomes(trial, recordings, prevalence), (one_half, other_half)))
     least = target.least(recordings)
     individual = _Pick(tried[0], 0, int(np.flatnonzero(THRESHOLDS == USUAL_THRESHOLD)[0]))
+    if others is None:
+        others = float(recordings.bad.sum()), float((~recordings.bad).sum())
     picks, made = [], []
     for one in tried:
         flattery = _flattery(one, tried[0], recordings, target, halves, price)
         pick = _cheapest(one, least, flattery, recordings)
         if pick is not None:
             picks.append(pick)
-            made.append(_promise(pick, recordings, prevalence, price, flattery))
-    reference = _promise(individual, recordings, prevalence, price, (0.0,) * 3)
+            made.append(_promise(pick, recordings, prevalence, price, others, flattery))
+    reference = _promise(individual, recordings, prevalence, price, others, (0.0,) * 3)
     chunk = chunk_for(pool_sizes)
     if not made:
         nearest = _nearest(tried[0], least)
-        fallback = _promise(nearest, recordings, prevalence, price, (0.0,) * 3)
+        fallback = _promise(nearest, recordings, prevalence, price, others, (0.0,) * 3)
         made, picks = [replace(fallback, meets_target=False)], [nearest]
     order = sorted(range(len(made)), key=lambda k: made[k].cost.value)
     cheapest = made[order[0]].cost.value
@@ -259,7 +269,12 @@ def _nearest(tried: _Tried, least: tuple[float, float]) -> _Pick:
 
 
 def _promise(
-    pick: _Pick, recordings: Recordings, prevalence: float, price: Price, flattery: tuple[float, ...]
+    pick: _Pick,
+    recordings: Recordings,
+    prevalence: float,
+    price: Price,
+    others: tuple[float, float],
+    flattery: tuple[float, ...],
 ) -> Plan:
     """The plan of a pick, with intervals for other images from how much single images matter."""
     trial = pick.tried.trial
@@ -283,8 +298,10 @@ def _promise(
         spreads.append(float(tests[-1].var(ddof=1)) / number if number > 1 else 0.0)
     backs = pick.tried.whole.backs[pick.bound]
     cost = float(_costs(trial, np.array([backs]), price)[0]) + flattery[2]
-    variance = prevalence**2 * spreads[0] + (1 - prevalence) ** 2 * spreads[1]
-    half = _Z * math.sqrt(variance * _LUCK_OF_TWO) * _test_cost(trial, price)
+    # A promise is about other images: their luck adds to ours, the more the fewer they are.
+    luck = [1 + len(flagged) / number for flagged, number in zip(shares, others, strict=True)]
+    variance = prevalence**2 * spreads[0] * luck[0] + (1 - prevalence) ** 2 * spreads[1] * luck[1]
+    half = _Z * math.sqrt(variance) * _test_cost(trial, price)
     parameters = dict(trial.parameters)
     if trial.tests:
         parameters["threshold"] = threshold
@@ -294,8 +311,8 @@ def _promise(
         trial.scheme,
         parameters,
         prevalence,
-        _share(shares[0], flattery[0]),
-        _share(1 - shares[1], flattery[1]),
+        _share(shares[0], flattery[0], others[0]),
+        _share(1 - shares[1], flattery[1], others[1]),
         Estimate(cost, cost - half, cost + half),
     )
 
@@ -307,18 +324,34 @@ def _per_image(
     return np.bincount(trial.images[tries], weights[tries], images).astype(np.float64)
 
 
-def _share(of_images: NDArray[np.float64], lowered: float) -> Estimate:
-    """Mean over images, lowered, with an interval for as many other images.
+def _share(of_images: NDArray[np.float64], lowered: float, others: float) -> Estimate:
+    """Mean over images, lowered, with an interval for the share among other images.
 
-    It is Jeffreys' (even on both sides also near 1), for as many independent images as tell as much, with the
-    luck of both sides in it.
+    What the recorded images tell is Jeffreys' beta distribution, for as many independent images as tell as
+    much; the number among the others is then beta-binomial.
     """
     number = len(of_images)
     mean = float(np.clip(of_images.mean(), 0, 1))
     between = float(of_images.var(ddof=1)) / number if number > 1 else 0.0
     spread = mean * (1 - mean)
     effective = min(number, spread / between) if spread > 0 and between > 0 else number
-    good, all_in_all = mean * effective / _LUCK_OF_TWO, effective / _LUCK_OF_TWO
-    low, high = betaincinv(good + 0.5, all_in_all - good + 0.5, (0.025, 0.975))
-    low, high = (0.0 if mean == 0 else float(low)), (1.0 if mean == 1 else float(high))
+    low, high = predicted_share(mean * effective, effective, others)
     return Estimate(max(mean - lowered, 0.0), max(low - lowered, 0.0), high)
+
+
+def predicted_share(good: float, seen: float, others: float) -> tuple[float, float]:
+    """Where the share of good ones among others lies in 95 of 100 cases.
+
+    Args:
+        good: Good ones among those seen; need not be whole, like the numbers below.
+        seen: Those seen.
+        others: Those to come; more than `_MANY` are taken for as many.
+    """
+    n = max(1, round(min(others, _MANY)))
+    k = np.arange(n + 1)
+    a, b = good + 0.5, seen - good + 0.5
+    log_chance = betaln(a + k, b + n - k) - betaln(k + 1.0, n - k + 1.0)
+    chance = np.exp(log_chance - log_chance.max())
+    below = np.cumsum(chance) / chance.sum()
+    low, high = np.searchsorted(below, (0.025, 0.975))
+    return float(low) / n, float(high) / n

@@ -92,11 +92,11 @@ def _extractor(module: nn.Module, row: tuple[int, int, int], kind: type[np.gener
             features: NDArray[np.float16] = module(torch.from_numpy(inputs)).contiguous().half().numpy()
         return features
 
-    probe = np.random.default_rng(0).integers(256, size=(_ROWS, *row)).astype(kind)
+    traced, probe = np.random.default_rng(0).integers(256, size=(2, _ROWS, *row)).astype(kind)
     if kind != np.uint8:
-        probe = (probe / kind(64)).astype(kind)
+        traced, probe = traced / kind(64), probe / kind(64)
     try:
-        fast = _openvino_extractor(module, probe)
+        fast = _openvino_extractor(module, traced)
         given, expected = fast(probe).astype(np.float32), by_torch(probe).astype(np.float32)
     except RuntimeError:  # an operator that ONNX or OpenVINO does not know
         return by_torch
