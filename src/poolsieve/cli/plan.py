@@ -54,7 +54,7 @@ def plan(
     images: Annotated[
         int | None,
         typer.Option(
-            help="Intervals for what this many other images will show. [default: as many as were recorded]",
+            help="Intervals for what this many other images will show. \\[default: as many as were recorded]",
         ),
     ] = None,
     runners_up: Annotated[int, typer.Option(help="Other plans to show.", min=0)] = 5,
