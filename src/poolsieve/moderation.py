@@ -92,8 +92,12 @@ class Totals:
         """Share of bad images among those that could be read; None if there were none."""
         return self.prevalence.estimate()
 
+    def first_plan(self) -> str | None:
+        """The plan that was followed at first, for people; None if the scheme was given."""
+        return None if self.follower is None else self.follower.first.describe()
+
     def plan_changes(self) -> list[str]:
-        """Every change of plan in this run, for people."""
+        """Every change of plan, for people; a resumed run tells those before it was stopped too."""
         return [] if self.follower is None else [str(switch) for switch in self.follower.switches]
 
     def count(self, verdicts: Sequence[Verdict]) -> None:

@@ -72,6 +72,7 @@ def moderation_page(
         _cost(totals.meter),
         _flagged(totals, shown, thumbnails, names),
         _errors(totals, errors),
+        _plans(totals),
         _again(run),
     ]
     return page(f"{run.task}: {totals.flagged:,} of {totals.images:,} images flagged", "".join(body))
@@ -121,6 +122,15 @@ def _cost(meter: CostMeter) -> str:
         '<p class="note">The whole bar is the individual network on every image. '
         "A share counts multiply-adds, not seconds.</p>"
         f'<div class="wide"><table>{rows}</table></div><p class="note">Time: {stages or "none"}.</p>'
+    )
+
+
+def _plans(totals: Totals) -> str:
+    if totals.follower is None:
+        return ""
+    changes = "".join(f"<li>{escaped(line)}</li>" for line in totals.plan_changes())
+    return f"<h2>Plans</h2><p>At first: {escaped(totals.first_plan())}.</p>" + (
+        f"<ul>{changes}</ul>" if changes else "<p>It was kept.</p>"
     )
 
 

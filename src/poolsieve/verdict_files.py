@@ -20,7 +20,7 @@ from poolsieve.files import atomic_file, check_writable
 from poolsieve.verdicts import Verdict
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _COLUMNS = tuple(field.name for field in fields(Verdict))
 _WHOLE_COLUMNS = ("position", "chunk", "seed")
 _NUMBER_COLUMNS = ("score", "prior", "pool_score")

@@ -8,6 +8,7 @@ from noisy import NoisyEngine, noisy_pixels, record
 from planted import COST
 
 from poolsieve.moderation import Moderator
+from poolsieve.moderation_report import RunDescription, moderation_page
 from poolsieve.planning import PlanFollower, Target, make_table
 from poolsieve.planning.following import CAUTIOUS
 from poolsieve.planning.table import PREVALENCES, table_bytes, table_from
@@ -62,6 +63,20 @@ def test_a_flood_and_a_calm_are_followed(planned):
     assert "prevalence" in moderator.totals.plan_changes()[0]
 
 
+def test_the_log_and_the_report_tell_every_change_of_plan(planned, caplog):
+    moderator = moderator_of(planned)
+    _, pixels = stream([(3, 0.002)], moderator.scheme.chunk_size)
+    with caplog.at_level("INFO", "poolsieve.planning.following"):
+        list(moderator.moderate(list(pixels)))
+    changes = moderator.totals.plan_changes()
+    assert changes
+    assert [record.getMessage() for record in caplog.records] == changes
+    run = RunDescription("noisy", "ab" * 32, "noise", moderator.description, 3)
+    page = moderation_page(run, moderator.totals, [], {}, {}, [])
+    assert f"At first: {moderator.totals.first_plan()}." in page
+    assert all(f"<li>{line}</li>" in page for line in changes)
+
+
 def test_it_starts_cautiously_unless_told(planned):
     assert moderator_of(planned).totals.follower.plan.prevalence == CAUTIOUS
     assert moderator_of(planned, prevalence=0.004).totals.follower.plan.prevalence == 0.005
@@ -98,6 +113,9 @@ def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(planned):
     assert done == expected
     assert resumed.totals.follower.state() == whole.totals.follower.state()
     assert resumed.description == whole.description
+    changes = whole.totals.plan_changes()
+    assert resumed.totals.plan_changes() == changes
+    assert min(switch.chunk for switch in whole.totals.follower.switches) <= 4  # one before it was stopped
 
 
 def test_the_estimate_covers_the_truth(planned):

@@ -1,7 +1,10 @@
 """Plans are the cheapest that meet the target, and what they promise is what happens."""
 
+import dataclasses
 import json
+import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -53,6 +56,14 @@ def test_perfect_pools_cost_what_theory_says(perfect_pools, prevalence):
     assert {p.parameters["pool_size"] for p in choices.plans if p.scheme == "dorfman"} == {4, 8}
     assert choices.best.cost.value <= min(theory.values()) + 0.006  # the simpler plan may cost .005 more
     assert choices.best.scheme in {"dorfman", "oneshot", "adaptive"}
+
+
+def test_a_tie_goes_to_the_simpler_plan(perfect_pools, monkeypatch):
+    assert find(*perfect_pools, 0.05).best.scheme == "adaptive"
+    monkeypatch.setattr(sys.modules["poolsieve.planning.search"], "NEAR_TIE", 0.06)
+    best, cheapest = find(*perfect_pools, 0.05).plans[:2]
+    assert (best.scheme, cheapest.scheme) == ("dorfman", "adaptive")
+    assert cheapest.cost.value < best.cost.value <= cheapest.cost.value + 0.06
 
 
 @pytest.mark.parametrize("prevalence", [0.001, 0.02, 0.2])
@@ -115,6 +126,19 @@ def test_what_cannot_be_reached_is_said(noisy):
     assert not choices.best.meets_target
     assert choices.best.scheme == "individual"
     assert choices.best.sensitivity.value < 0.9999
+
+
+def test_auto_says_what_it_cannot_reach(noisy, caplog):
+    bundle, recordings = noisy
+    alone = dataclasses.replace(recordings, pools=())
+    recorded = SimpleNamespace(config=bundle.config, has_recordings=True, recordings=lambda: alone)
+    plans, _ = choose_scheme(recorded, "auto", Target(0.9999, 0.9999), None, {})
+    assert {plan.scheme for plan in plans} == {"individual"}
+    assert "no scheme reaches sensitivity ≥ 0.9999, specificity ≥ 0.9999" in caplog.text
+    assert f"at most sensitivity {plans[0].sensitivity.value:.4f}" in caplog.text
+    caplog.clear()
+    choose_scheme(recorded, "auto", Target(within=0.02), None, {})
+    assert caplog.text == ""
 
 
 def test_planning_is_quick(noisy):

@@ -211,10 +211,11 @@ def _run(moderator: Moderator, log: VerdictLog, source: list[str], column: str |
     from rich.console import Console
 
     console = Console(stderr=True)
-    spoken, told = time.monotonic(), 0
+    spoken = time.monotonic()
     done = (verdict.path for verdict in log.verdicts())
     try:
         chunks = moderator.moderate_chunks(_source_of(source), column=column, done=done, state=log.state)
+        told = len(moderator.totals.plan_changes())  # before the run was stopped
         with console.status("reading") as status:
             for verdicts in chunks:
                 log.append(verdicts[0].chunk, verdicts, moderator.totals.state())
@@ -379,6 +380,7 @@ def _print_summary(moderator: Moderator, out: Path, console: Console) -> None:
         ("time", totals.meter.lines()[2]),
         ("estimated prevalence", "unknown" if estimate is None else f"{estimate} (95%)"),
         ("scheme", moderator.description),
+        *([("plan at first", totals.first_plan())] if totals.follower is not None else []),
         *(("plan changed", line) for line in totals.plan_changes()),
         ("seed", str(moderator.seed)),
     ]

@@ -62,4 +62,16 @@ def choose_scheme(
         raise ValueError(f"the scheme auto chooses {next(iter(given))} itself; name a scheme to set it")
     from poolsieve.planning.table import table_of
 
-    return table_of(bundle, target or Target()), prevalence
+    target = target or Target()
+    plans = table_of(bundle, target)
+    missed = [one for one in plans if not one.meets_target]
+    if missed:
+        _LOG.warning(
+            "no scheme reaches %s at a prevalence of %s. There every image is tested: the individual network "
+            "itself reaches at most sensitivity %.4f at specificity %.4f on the recorded images",
+            target,
+            ", ".join(f"{one.prevalence:g}" for one in missed),
+            missed[0].sensitivity.value,
+            missed[0].specificity.value,
+        )
+    return plans, prevalence

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ CHANGED = 7.0
 that it has changed: by chance that happens once in some 5,000 chunks."""
 _DIGITS = 6
 """Decimals of likelihoods, live as in saved states, so that a resumed run goes on alike."""
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,10 @@ class PlanFollower:
         prevalence: The stated prevalence, if any.
 
     Attributes:
+        first: The plan to begin with.
         plan: The present plan.
         scheme: The present plan's scheme.
-        switches: All changes so far.
+        switches: All changes so far, those of a run that this one goes on from too.
     """
 
     def __init__(self, plans: Sequence[Plan], pool_sizes: Sequence[int], prevalence: float | None) -> None:
@@ -69,6 +72,7 @@ class PlanFollower:
         self.chunk_size = sizes.pop()
         self._recent = PrevalenceEstimator()
         self._place = self._place_for(CAUTIOUS if prevalence is None else prevalence)
+        self.first = self.plan
         self.switches: list[Switch] = []
 
     @property
@@ -112,6 +116,7 @@ class PlanFollower:
         if str(self.scheme) == str(before):
             return None
         self.switches.append(Switch(chunk, estimate, self.plan))
+        _LOG.info("%s", self.switches[-1])
         return self.switches[-1]
 
     def _place_for(self, prevalence: float) -> int:
@@ -124,12 +129,17 @@ class PlanFollower:
             "likelihood": self._recent.log_likelihood.tolist(),
             "groups": self._recent.groups,
             "place": self._place,
+            "switches": [[s.chunk, astuple(s.estimate), s.plan.prevalence] for s in self.switches],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from an earlier run's state."""
         self._recent = PrevalenceEstimator(np.array(state["likelihood"]), int(state["groups"]))
         self._place = int(state["place"])
+        self.switches = [
+            Switch(int(chunk), Prevalence(*estimate), self._plans[self._place_for(prevalence)])
+            for chunk, estimate, prevalence in state["switches"]
+        ]
 
     def __str__(self) -> str:
         stated = "unknown" if self._stated is None else self._stated
