@@ -40,6 +40,10 @@ def test_show_describes_a_bundle(bundle):
     assert load_bundle(bundle).hash in result.output
     assert "discs (classification)" in result.output
     assert "validation pools counted exactly" in result.output
+    assert f"bundles show {bundle} --card" in result.output
+    card = run("show", bundle, "--card")
+    assert card.exit_code == 0
+    assert card.output.rstrip() == (bundle / "README.md").read_text().rstrip()
 
 
 def test_list_finds_bundles_in_a_folder_and_names_broken_ones(bundle, tmp_path):

@@ -57,11 +57,22 @@ def list_command(
 
 
 @app.command()
-def show(bundle: BundleArgument) -> None:
+def show(
+    bundle: BundleArgument,
+    card: Annotated[
+        bool,
+        typer.Option("--card", help="Print the model card: data, results, weaknesses, use and misuse."),
+    ] = False,
+) -> None:
     """Check a bundle and say what it holds."""
     from poolsieve.bundles import load_bundle
+    from poolsieve.bundles.config import CARD_FILE
 
-    for name, value in _description(load_bundle(bundle)):
+    loaded = load_bundle(bundle)
+    if card:
+        typer.echo(loaded.read(CARD_FILE).decode())
+        return
+    for name, value in _description(loaded):
         typer.echo(f"{name + ':':<15}{value}")
 
 
@@ -189,6 +200,7 @@ def _description(bundle: Bundle) -> list[tuple[str, str]]:
         bad = int(recordings.bad.sum())
         recorded = f"{bad} bad and {len(recordings.bad) - bad} clear images, to plan from"
     lines.append(("recordings", recorded))
+    lines.append(("model card", f"poolsieve bundles show {_location(bundle.path)} --card"))
     made_by = ", ".join(f"{name} {version}" for name, version in config.versions.items())
     lines += [
         ("files", f"{len(config.files) + 1}, {size / 1e6:.1f} MB, weights {config.precision}"),
