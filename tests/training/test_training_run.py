@@ -12,7 +12,7 @@ from poolsieve.training import Optimization, TrainingPlan, make_plan
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.models import load_model
 from poolsieve.training.readings import read_images, read_pools
-from poolsieve.training.results import table_lines
+from poolsieve.training.results import sensitivity_at, table_lines
 from poolsieve.training.run import train
 from poolsieve.training.sampling import draw_pools
 
@@ -251,7 +251,7 @@ def test_pools_that_are_of_little_use_are_named(auc, warned):
     counting |= {"auc_0_1": auc, "ideal_auc_0_1": 0.95, "pools_0_1": 6}
     results = {
         "images": {"flagged": 3, "ordinary": 4},
-        "individual": {"auc": 0.9, "sensitivity": 0.8, "specificity": 0.7},
+        "individual": {"auc": 0.9, "sensitivity": 0.8, "specificity": 0.7, "sensitivity_at_985": 0.6},
         "head": {"auc": 0.8},
         "cost": {"front_share": 0.3, "gate_share": 0.01},
         "counting": {8: counting},
@@ -260,3 +260,11 @@ def test_pools_that_are_of_little_use_are_named(auc, warned):
         any("pools of 8 with one bad image are hardly told" in line for line in table_lines(results))
         == warned
     )
+
+
+def test_sensitivity_at_a_specificity_leaves_that_share_of_clear_images_alone():
+    scores = np.array([0.0, 1.0, 2.0, 3.0, 0.5, 2.0, 2.5, 4.0])
+    labels = np.array([0, 0, 0, 0, 1, 1, 1, 1])
+    assert sensitivity_at(scores, labels, 0.75) == 0.5
+    assert sensitivity_at(scores, labels, 1.0) == 0.25
+    assert sensitivity_at(scores, labels, 0.0) == 1.0
