@@ -22,7 +22,7 @@ def fresh(task, tmp_path, quiet):
     dataset = load_dataset(task)
 
     def of(phase="counting-4", plan=PLAN):
-        return fresh_inputs(small_backbone().eval(), "second", dataset, plan, tmp_path, phase, quiet)
+        return fresh_inputs(small_backbone().eval(), dataset, plan, tmp_path, phase, quiet)
 
     return of
 

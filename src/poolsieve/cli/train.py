@@ -151,8 +151,8 @@ def train(
     fresh_views: Annotated[
         int | None,
         typer.Option(
-            help="Views of each training image drawn anew for every epoch, in place of the cached ones; "
-            "against learning by heart, for a pass through the front per epoch. [default: 0]"
+            help="Views of each training image drawn anew for every epoch of the counting networks, in place "
+            "of the cached ones: against learning by heart, for a pass through the front each. [default: 0]"
         ),
     ] = None,
     stretch: Annotated[

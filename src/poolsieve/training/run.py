@@ -123,12 +123,12 @@ def _train_all(
     validation, test = cached("val"), cached("test")
     if plan.individual_epochs or plan.epochs:
 
-        def training(phase: str) -> RandomInputs:
+        def pools(phase: str) -> RandomInputs:
             if plan.fresh_views:
-                return fresh_inputs(backbone, backbone.cut, dataset, plan, phases.fresh, phase, reporter)
+                return fresh_inputs(backbone, dataset, plan, phases.fresh, phase, reporter)
             return cached("train")
 
-        _train_backs(model, training, validation, plan, phases)
+        _train_backs(model, lambda: cached("train"), pools, validation, plan, phases)
     kind = "classification" if plan.outliers is None else "outlier"
     settings = {"task": task, "kind": kind, "squaring": plan.squaring, "plan": plan.to_json()}
     save_model(out, model, settings)
@@ -241,26 +241,26 @@ def _shape(backbone: SplitBackbone, stop: str) -> tuple[int, int, int]:
 
 def fresh_inputs(
     backbone: SplitBackbone,
-    stop: str,
     dataset: ImageDataset,
     plan: TrainingPlan,
     folder: Path,
     phase: str,
     reporter: Reporter,
 ) -> FreshInputs:
-    """Training images after a frozen front, in views that depend on the seed, the phase and the epoch.
+    """Training images after the frozen front, in views that depend on the seed, the phase and the epoch.
 
     Args:
         backbone: The network.
-        stop: Its front ends at this cut point.
         dataset: The images.
         plan: The settings.
         folder: Holds the features of one epoch at a time; an interrupted epoch finds them there again.
         phase: What is trained.
         reporter: Told how far it is.
     """
-    front, preprocessing = backbone.segment(None, stop), backbone.preprocessing
-    extract = front_extractor(front, preprocessing.mean, preprocessing.scale, backbone.input_size)
+    stop, preprocessing = backbone.cut, backbone.preprocessing
+    extract = front_extractor(
+        backbone.segment(None, stop), preprocessing.mean, preprocessing.scale, backbone.input_size
+    )
 
     def make(epoch: int) -> NDArray[np.float16]:
         seed = int(epoch_generator(plan.seed, f"{phase} fresh views", epoch).integers(2**62))
@@ -328,20 +328,16 @@ def _train_front(
         array = cached_features(backbone, plan.tune_from, dataset, split, plan, cache_dir, reporter)
         return CachedInputs(array, dataset.labels[dataset.of_split(split)])
 
-    training: RandomInputs
-    if plan.fresh_views and plan.tune_from is not None:
-        training = fresh_inputs(backbone, plan.tune_from, dataset, plan, phases.fresh, "front", reporter)
-    else:
-        training = inputs("train")
     stem = backbone.segment(plan.tune_from, backbone.cut)
     learner = ImageFrontLearner if plan.front_learns_from == "images" else FrontLearner
-    phases.run(learner(stem, model, training, inputs("val"), plan, phases.folder("front")))
+    phases.run(learner(stem, model, inputs("train"), inputs("val"), plan, phases.folder("front")))
     backbone.eval().requires_grad_(False)
 
 
 def _train_backs(
     model: TrainedModel,
-    training: Callable[[str], RandomInputs],
+    images: Callable[[], CachedInputs],
+    pools: Callable[[str], RandomInputs],
     validation: CachedInputs,
     plan: TrainingPlan,
     phases: _Phases,
@@ -356,7 +352,7 @@ def _train_backs(
         individual = IndividualLearner(
             model.individual,
             model.gate,
-            training("individual"),
+            images(),
             validation,
             plan,
             # Counting networks that learn no more after the front's phase need their gate as it is.
@@ -370,7 +366,7 @@ def _train_backs(
             network.back.load_state_dict(model.individual.back.state_dict())
         learner = CountingLearner(
             network,
-            training(f"counting-{size}"),
+            pools(f"counting-{size}"),
             validation,
             plan,
             sizes=plan.pool_sizes if plan.counting == "shared" else (size,),
