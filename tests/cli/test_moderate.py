@@ -384,6 +384,17 @@ def test_a_report_shows_the_flagged_images_also_after_resuming(run, photos, tmp_
         assert name in text
 
 
+def test_a_run_is_not_resumed_in_another_precision(run, photos, tmp_path, monkeypatch):
+    options = (photos, "--out", tmp_path / "v.csv", "--seed", 4)
+    monkeypatch.setattr(VerdictLog, "finish", lambda log: (_ for _ in ()).throw(OSError("killed")))
+    assert run(*options).exception is not None
+    monkeypatch.undo()
+    monkeypatch.setattr(Moderator, "load", load_planted)
+    refused = run(*options, "--resume", "--precision", "low")
+    assert "a run with precision 'fp32', not 'low'" in str(refused.exception)
+    assert run(*options, "--resume").exit_code == 0
+
+
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_a_decoder_that_stopped_early_is_on_record_and_in_the_summary(
     run, photos, tmp_path, monkeypatch, ending

@@ -175,6 +175,7 @@ def moderate(
         "bundle": moderator.bundle.hash,
         "scheme": moderator.description,
         "seed": moderator.seed,
+        "precision": precision,  # another engine would say the same, half precision not quite
     }
     log = VerdictLog.resume(out, header) if resume else VerdictLog.begin(out, header)
     console = Console()
