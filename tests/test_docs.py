@@ -2,6 +2,9 @@ import re
 from pathlib import Path
 
 import pytest
+import typer
+
+from poolsieve.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -12,6 +15,37 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def _anchors(page):
+    """What headings can be linked to by, in GitHub's way."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    names = [re.sub(r"[`*]", "", heading).strip().lower() for heading in re.findall(r"^#+ (.*)$", text, re.M)]
+    return {re.sub(r"[^\w\- ]", "", name).replace(" ", "-") for name in names}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_anchors_are_headings(page):
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]*)\)", page.read_text()):
+        assert anchor in _anchors(page.parent / target if target else page), f"{page.name}: {target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_options_in_the_commands_of_the_docs_exist(page):
+    root = typer.main.get_command(app)
+    for _, block in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.S | re.M):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = line.partition("  #")[0].split()
+            if words[:1] != ["poolsieve"]:
+                continue
+            command = root.commands[words[1]]
+            if hasattr(command, "commands"):
+                command = command.commands[words[2]]
+            known = {
+                name for parameter in command.params for name in parameter.opts + parameter.secondary_opts
+            }
+            given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+            assert given <= known, f"{page.name}: {line}"
 
 
 def test_the_python_example_of_the_readme_runs(capsys):

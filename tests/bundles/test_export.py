@@ -1,6 +1,7 @@
 """From a training run to a bundle."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -22,7 +23,11 @@ RESULTS = {
             "pools": 1000,
             "exact": 0.7,
             "within_one": 0.95,
-            "per_count": [{"count": 0, "pools": 500, "exact": 0.9}],
+            "per_count": [
+                {"count": 0, "pools": 500, "exact": 0.9},
+                {"count": 1, "pools": 300, "exact": 0.6},
+            ],
+            "auc_0_1": 0.9,
         }
     },
 }
@@ -161,5 +166,8 @@ def test_the_card_gives_results_with_intervals(run, tmp_path):
     assert "| individual network, sensitivity | 0.9500 | 0.9104 to 0.9726 |" in card
     assert "| individual network, specificity | 1.0000 | 0.9905 to 1.0000 |" in card
     assert "| pools of 4, count exact | 0.7000 | 0.6709 to 0.7276 |" in card
+    found = re.search(r"one bad image against none, AUC \| 0.9000 \| (0.\d+) to (0.\d+) \|", card)
+    low, high = map(float, found.groups())
+    assert high - low == pytest.approx(2 * 1.96 * 0.0126, abs=5e-4)  # Hanley and McNeil, 300 and 500 pools
     for heading in ("## Data", "## Results", "## Intended use", "## Limits"):
         assert heading in card

@@ -153,7 +153,8 @@ def _result_lines(results: Mapping[str, Any]) -> list[str]:
     individual = results["individual"]
     lines = [
         "On test data, with 95% intervals. Those of pools take pools as independent, though many share "
-        "images of the test data.",
+        "images of the test data. Sensitivity and specificity are at even odds before calibration, which "
+        "moves them a little.",
         "",
         "| | value | interval |",
         "|---|---|---|",
@@ -166,6 +167,10 @@ def _result_lines(results: Mapping[str, Any]) -> list[str]:
         lines.append(_auc_row("glance, AUC", results["glance"]["auc"], bad, good))
     for size, figures in results["counting"].items():
         pools = int(figures["pools"])
+        if "auc_0_1" in figures:
+            held = {row["count"]: int(row["pools"]) for row in figures["per_count"]}
+            name = f"pools of {size}, one bad image against none, AUC"
+            lines.append(_auc_row(name, figures["auc_0_1"], held[1], held[0]))
         lines.append(_share_row(f"pools of {size}, count exact", figures["exact"], pools))
         lines.append(_share_row(f"pools of {size}, within one", figures["within_one"], pools))
         for row in figures["per_count"][:3]:

@@ -40,5 +40,5 @@ def draw_frontier(choices: Choices, path: str | os.PathLike[str]) -> Path:
     axes.set_xlabel("cost, as a share of individual testing")
     axes.set_ylabel(f"sensitivity at specificity ≥ {choices.least_specificity:.4f}")
     axes.set_title(f"prevalence {best.prevalence:g}", fontsize=10)
-    axes.legend(loc="lower left")
+    axes.legend(loc="lower right")
     return save_figure(figure, path)
