@@ -8,12 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import comb, expit, logit
 
-from poolsieve.decoders import BeliefPropagation, Readings
+from poolsieve.decoders import BeliefPropagation, Readings, parse_decoder
 from poolsieve.planning.trial import Trial, bounds_for
 from poolsieve.recordings import PoolRecording, Recordings
 
 MOST_MATES = 5
 """Images with so many bad pool-mates or more are taken together."""
+DECODERS = ("ncomp", "classo", "bp")
+"""Decoders of one-shot pools that are tried, the simplest first; COMP is NCOMP at its largest t.
+
+MIP reads what CLasso reads and takes fifty times as long where many are bad, as in recorded chunks.
+"""
 
 
 def dorfman_trial(recordings: Recordings, recording: PoolRecording, prevalence: float) -> Trial:
@@ -27,22 +32,36 @@ def dorfman_trial(recordings: Recordings, recording: PoolRecording, prevalence: 
     )
 
 
-def oneshot_trial(recordings: Recordings, recording: PoolRecording, prevalence: float, classes: int) -> Trial:
-    """Pools alone decide, by their posteriors."""
-    priors = np.full(recording.images.shape, logit(prevalence))
-    values = _posteriors(recording, classes, priors)
-    clear = values[~recordings.bad[recording.images]]
+def oneshot_trial(
+    recordings: Recordings, recording: PoolRecording, prevalence: float, classes: int, decoder: str
+) -> Trial:
+    """Pools alone decide, by one of `DECODERS`."""
+    if decoder == "bp":
+        values = _posteriors(recording, classes, np.full(recording.images.shape, logit(prevalence)))
+        bounds = bounds_for(values[~recordings.bad[recording.images]], least=1e-4)
+    else:
+        counts = Readings(recording.counts[:, :classes].reshape(len(recording.counts), -1).astype(np.int64))
+        pooling = recording.layout.first(classes).pooling
+        scores = parse_decoder(decoder).decoder.decode(counts, pooling, prevalence).scores
+        if decoder == "ncomp":
+            values = np.rint(scores * classes).astype(np.float64)  # positive pools of each image
+            bounds = np.arange(classes, dtype=np.float64) + 0.5
+        else:
+            values = scores.astype(np.float64).round(5)  # what is equal but for rounding stays together
+            bounds = bounds_for(values[~recordings.bad[recording.images]], least=1e-4)
+            bounds = np.unique(np.clip(bounds, 1e-3, 1.0).round(5))
     return _pool_trial(
         recordings,
         recording,
         prevalence,
         classes,
         "oneshot",
-        "threshold",
+        "t" if decoder == "ncomp" else "threshold",
         values,
-        bounds_for(clear, least=1e-4),
+        bounds,
         tests=False,
-        complexity=3,
+        complexity=3 + DECODERS.index(decoder),
+        decoder=decoder,
     )
 
 
@@ -64,7 +83,7 @@ def adaptive_trial(
         "retest_above",
         values,
         bounds_for(clear),
-        complexity=4 + int(np.isfinite(recording.band).sum()),
+        complexity=3 + len(DECODERS) + int(np.isfinite(recording.band).sum()),
     )
 
 
@@ -111,7 +130,7 @@ def two_sizes_trial(
         head=True,
         tests=True,
         bounds=bounds_for(values[~bad[images]]),
-        complexity=7,
+        complexity=6 + len(DECODERS),
         tiers=tiers,
     )
 
@@ -140,13 +159,12 @@ def _pool_trial(
     *,
     tests: bool = True,
     complexity: int,
+    decoder: str | None = None,
 ) -> Trial:
     at_once, cleared = np.zeros((2, len(recordings.bad)), dtype=bool)
     parameters: dict[str, Any] = {"prevalence": prevalence, "pool_size": recording.pool_size}
     if scheme != "dorfman":
         parameters["pools_per_image"] = classes
-    if scheme == "oneshot":
-        parameters["decoder"] = "bp"
     if scheme == "adaptive" and not recording.everyone:
         assert recordings.heads is not None
         floor, cut = recording.band
@@ -173,6 +191,7 @@ def _pool_trial(
         tests=tests,
         bounds=bounds,
         complexity=complexity,
+        decoder=decoder,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, expit, ndtri
+from scipy.special import betaln, ndtri
 
 from poolsieve.bundles import Bundle
 from poolsieve.planning.outcomes import THRESHOLDS, USUAL_THRESHOLD, Outcomes, outcomes
@@ -305,8 +305,7 @@ def _promise(
     parameters = dict(trial.parameters)
     if trial.tests:
         parameters["threshold"] = threshold
-    if trial.bound_name is not None:
-        parameters[trial.bound_name] = float(expit(bound))
+    parameters |= trial.settings(bound)
     return Plan(
         trial.scheme,
         parameters,

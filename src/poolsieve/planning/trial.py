@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 _FEWEST = 25
 """Recorded images of a kind below which the next kind stands in for it."""
@@ -25,7 +26,8 @@ class Trial:
         parameters: Its parameters, except those that the bound and the individual threshold give.
         bound_name: The parameter that the bound is.
         images: Which image each try is of.  # (tries,)
-        values: Log-odds of being bad; images from the bound on are tested individually.  # (tries,)
+        values: Log-odds of being bad, or what the decoder compares; images from the bound on are tested
+            individually, or flagged.  # (tries,)
         groups: Bad pool-mates, at most `pool_trials.MOST_MATES`.  # (tries,)
         shares: How often images of each tier have so many at the prevalence, sum 1.  # (tiers, groups)
         at_once: Images that are tested before any pool.  # (images,)
@@ -39,6 +41,7 @@ class Trial:
         complexity: For ties; the simpler the lower.
         tiers: Which row of `shares` each image belongs to, where pools have several sizes; None for one size.
             # (images,)
+        decoder: What decodes pools that decide alone.
     """
 
     scheme: str
@@ -57,6 +60,17 @@ class Trial:
     complexity: int = field(default=0)
     glance: bool = False
     tiers: NDArray[np.intp] | None = None
+    decoder: str | None = None
+
+    def settings(self, bound: float) -> dict[str, Any]:
+        """The parameters that a bound means."""
+        if self.decoder == "ncomp":
+            return {"decoder": f"ncomp:t={int(bound)}"}
+        if self.decoder == "classo":  # decoders flag what lies above their threshold
+            return {"decoder": f"classo:threshold={bound - 5e-6:.6f}"}
+        if self.decoder == "bp":
+            return {"decoder": "bp", "threshold": float(expit(bound)) * (1 - 1e-9)}
+        return {} if self.bound_name is None else {self.bound_name: float(expit(bound))}
 
     def weights(self, bad: NDArray[np.bool_], among: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Weight of each try, so that those of bad and those of clear images sum to the pooled share of each.

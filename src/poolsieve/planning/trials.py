@@ -7,7 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from poolsieve.planning.image_trials import cascade_trial, glance_trial, individual_trial
-from poolsieve.planning.pool_trials import adaptive_trial, dorfman_trial, oneshot_trial, two_sizes_trial
+from poolsieve.planning.pool_trials import (
+    DECODERS,
+    adaptive_trial,
+    dorfman_trial,
+    oneshot_trial,
+    two_sizes_trial,
+)
 from poolsieve.planning.trial import Trial
 from poolsieve.recordings import PoolRecording, Recordings
 
@@ -24,9 +30,9 @@ def all_trials(recordings: Recordings, prevalence: float, pool_sizes: tuple[int,
             continue
         if recording.everyone:
             yield dorfman_trial(recordings, recording, prevalence)
-            # A single pool cannot tell its images apart: pools that decide alone need at least two.
-            for classes in range(2, min(recording.classes, recording.pool_size - 1) + 1):
-                yield oneshot_trial(recordings, recording, prevalence, classes)
+            for classes in range(1, min(recording.classes, recording.pool_size - 1) + 1):
+                for decoder in DECODERS:
+                    yield oneshot_trial(recordings, recording, prevalence, classes, decoder)
         for classes in range(1, min(recording.classes, recording.pool_size - 1) + 1):
             yield adaptive_trial(recordings, recording, prevalence, classes)
     for small, large in _pairs(recordings.pools, pool_sizes):

@@ -113,8 +113,8 @@ def _layouts(
             allowed = (floor <= heads) & (heads < cut)
             if not (allowed & bad).any() or (allowed & ~bad).sum() < size:
                 continue  # the head finds them all
-        # More pools than half as many as the images never pay; beside a head, more than two per image.
-        classes = min(2 if worst else MOST_CLASSES, max(size // 2, 1))
+        # More pools than images never pay; beside a head, no more than two per image do.
+        classes = min(MOST_CLASSES, size - 1) if not worst else min(2, max(size // 2, 1))
         images = min(USUAL_IMAGES, int((allowed & ~bad).sum()))
         found.append((layout_for(images, size, classes), allowed, (floor, cut)))
     return found
