@@ -108,6 +108,8 @@ def test_a_killed_run_ends_as_an_uninterrupted_one(start, uninterrupted, tmp_pat
 
     messages = finish(start(broken, optimizer, front))
     assert f"{phase}: going on after epoch" in messages
+    if front == "frozen":
+        assert "individual: trained already, epoch" in messages
     require_equal(broken, whole)
 
 

@@ -91,6 +91,10 @@ def run_phase(
     state = load_checkpoint(folder, module, average, optimizer)
     if 0 < state.epoch < learner.epochs:
         reporter.line(f"{learner.name}: going on after epoch {state.epoch} of {learner.epochs}")
+    elif state.epoch:
+        reporter.line(
+            f"{learner.name}: trained already, epoch {state.best_epoch} of {state.epoch} was the best"
+        )
     while state.epoch < learner.epochs:
         begin = time.monotonic()
         figures = _run_epoch(learner, module, average, optimizer, optimization, seed, state.epoch, reporter)
