@@ -50,6 +50,7 @@ def test_a_shipped_backbone_is_trained_from_the_command_line(command, photos, tm
     result = command(*arguments, "--cache-dir", tmp_path / "cache")
     assert result.exit_code == 0, result.output
     assert f"poolsieve bundles export {out} MY-BUNDLE" in result.output
+    assert f"poolsieve bundles record MY-BUNDLE {photos}" in result.output
     config = json.loads((out / "config.json").read_text())
     assert (config["backbone"], config["cut"], config["pool_sizes"]) == (
         "efficientnet-lite0",

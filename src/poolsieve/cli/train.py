@@ -273,6 +273,10 @@ def train(
     results = run_training(
         data, out, plan, cache_dir=cache_dir or out / "cache", strict=strict, reporter=Reporter()
     )
-    typer.echo(f"done; make a bundle of it: poolsieve bundles export {out} MY-BUNDLE", err=True)
+    typer.echo(
+        f"done; make a bundle of it: poolsieve bundles export {out} MY-BUNDLE\n"
+        f"then let it plan: poolsieve bundles record MY-BUNDLE {data}",
+        err=True,
+    )
     if results["unreadable_images"]:
         raise typer.Exit(SOME_FAILED)
