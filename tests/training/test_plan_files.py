@@ -2,7 +2,13 @@ import json
 
 import pytest
 
-from poolsieve.training.plan import GlanceSettings, OutlierSettings, TrainingPlan, make_plan
+from poolsieve.training.plan import (
+    GlanceSettings,
+    OutlierSettings,
+    TrainingPlan,
+    differing_settings,
+    make_plan,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,3 +29,10 @@ def test_an_older_plan_takes_defaults_and_a_strange_one_is_refused():
     assert TrainingPlan.from_json(older) == make_plan(seed=3)
     with pytest.raises(ValueError, match="no plan of a training run"):
         TrainingPlan.from_json({**older, "colour": "blue"})
+
+
+def test_an_older_run_goes_on_unless_a_newer_setting_is_asked_for():
+    older = make_plan(seed=3).to_json()
+    del older["fresh_views"], older["glance"]
+    assert differing_settings(older, make_plan(seed=3).to_json()) == []
+    assert differing_settings(older, make_plan(seed=3, fresh_views=2).to_json()) == ["fresh_views: 0 -> 2"]

@@ -370,11 +370,13 @@ RECIPES: dict[str, dict[str, Any]] = {
 def differing_settings(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """Which settings of two plans (as JSON) differ, as lines `name: old -> new`.
 
-    A plan from before networks were shared between pool sizes had separate ones.
+    A plan from before networks were shared between pool sizes had separate ones; other settings that an
+    older plan lacks had what is now the default.
     """
     lines = []
     several = len(old.get("pool_sizes", ())) > 1
-    old = {"counting": "separate" if several else new.get("counting"), **old}
+    counting = "separate" if several else new.get("counting")
+    old = {**TrainingPlan().to_json(), "counting": counting, **old}
     for name in [entry.name for entry in fields(TrainingPlan)] + sorted(set(old) - set(new)):
         before, after = old.get(name), new.get(name)
         if before == after:
