@@ -154,7 +154,7 @@ def _result_lines(results: Mapping[str, Any]) -> list[str]:
     lines = [
         "On test data, with 95% intervals. Those of pools take pools as independent, though many share "
         "images of the test data. Sensitivity and specificity are at even odds before calibration, which "
-        "moves them, the more the rarer flagged images are among the validation data.",
+        "moves them: where flagged images are the fewer in the validation data, more are missed.",
         "",
         "| | value | interval |",
         "|---|---|---|",
