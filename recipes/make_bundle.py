@@ -64,7 +64,6 @@ RECIPES = {
         replace(
             _TUNED,
             fresh_views=1,
-            epochs=10,
             shares=(0.36, 0.22, 0.13, 0.09, 0.07, 0.04, 0.03, 0.03, 0.03),
             validation_pools=2000,
         ),

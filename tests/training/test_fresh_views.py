@@ -11,8 +11,8 @@ from torch import nn
 from poolsieve.images import load_dataset
 from poolsieve.training import TrainingPlan
 from poolsieve.training.extractors import front_extractor, tail_extractor
-from poolsieve.training.inputs import FreshInputs
-from poolsieve.training.run import fresh_inputs
+from poolsieve.training.inputs import CachedInputs, FreshInputs
+from poolsieve.training.run import cached_features, fresh_inputs
 
 PLAN = TrainingPlan(pool_sizes=(4,), fresh_views=2)
 
@@ -22,7 +22,10 @@ def fresh(task, tmp_path, quiet):
     dataset = load_dataset(task)
 
     def of(phase="counting-4", plan=PLAN):
-        return fresh_inputs(small_backbone().eval(), dataset, plan, tmp_path, phase, quiet)
+        backbone = small_backbone().eval()
+        array = cached_features(backbone, backbone.cut, dataset, "train", plan, tmp_path / "cache", quiet)
+        whole = CachedInputs(array, dataset.labels[dataset.of_split("train")])
+        return fresh_inputs(backbone, dataset, whole, plan, tmp_path / "fresh", phase, quiet)
 
     return of
 
@@ -49,19 +52,24 @@ def test_only_the_views_of_one_epoch_are_kept(fresh, tmp_path):
     inputs = fresh()
     for epoch in range(3):
         inputs.begin(epoch)
-    assert [path.name for path in tmp_path.iterdir()] == ["counting-4-2"]
+    assert [path.name for path in (tmp_path / "fresh").iterdir()] == ["counting-4-2"]
 
 
 def test_each_image_has_several_views_in_an_epoch(fresh):
     inputs = fresh()
     inputs.begin(0)
-    same = np.zeros(40, dtype=np.int64)
-    drawn = inputs.draw(same, np.random.default_rng(0)).numpy()
-    assert len(np.unique(drawn.reshape(40, -1), axis=0)) == PLAN.fresh_views
+    same = np.zeros(300, dtype=np.int64)
+    drawn = inputs.draw(same, np.random.default_rng(0)).numpy().reshape(300, -1)
+    kinds, numbers = np.unique(drawn, axis=0, return_counts=True)
+    assert len(kinds) == 1 + PLAN.fresh_views
+    whole = inputs._whole.plain(same[:1]).numpy().reshape(-1)
+    plain = numbers[(kinds == whole).all(axis=1)]
+    assert plain == pytest.approx(100, abs=30)  # a third, as judged
 
 
 def test_drawing_before_an_epoch_is_an_error():
-    inputs = FreshInputs(np.array([0, 1]), lambda epoch: np.zeros((2, 1, 1, 1, 1), np.float16))
+    whole = CachedInputs(np.zeros((2, 1, 1, 1, 1), np.float16), np.array([0, 1]))
+    inputs = FreshInputs(whole, lambda epoch: whole.array)
     with pytest.raises(RuntimeError, match="begin an epoch"):
         inputs.draw(np.array([0]), np.random.default_rng(0))
 

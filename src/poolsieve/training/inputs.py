@@ -17,6 +17,9 @@ from poolsieve.images.reading import read_image
 from poolsieve.images.transforms import random_view
 from poolsieve.training.features import ViewPlan
 
+PLAIN_SHARE = 1 / 3
+"""Share of images that are drawn as they are judged, among fresh views."""
+
 
 class RandomInputs(Protocol):
     """Training images, as tensors for the part of the network that is trained."""
@@ -70,14 +73,17 @@ class CachedInputs:
 class FreshInputs:
     """Features of views that are drawn anew for every epoch, so that none can be learnt by heart.
 
+    Some images are drawn as they are judged. From turned and cropped views alone a network learns pools whose
+    corners are empty, and reads those of whole images worse by the epoch.
+
     Args:
-        labels: Labels of the images. Shape (images,).
+        whole: Cached features whose first view is the plain one.
         make: Features for an epoch. Shape (images, views, H, W, C).
     """
 
-    def __init__(self, labels: NDArray[np.int64], make: Callable[[int], NDArray[np.float16]]) -> None:
-        self.labels = labels
-        self._make = make
+    def __init__(self, whole: CachedInputs, make: Callable[[int], NDArray[np.float16]]) -> None:
+        self.labels = whole.labels
+        self._whole, self._make = whole, make
         self._now: CachedInputs | None = None
 
     def begin(self, epoch: int) -> None:
@@ -86,10 +92,13 @@ class FreshInputs:
         self._now = CachedInputs(self._make(epoch), self.labels)
 
     def draw(self, positions: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
-        """A random one of the epoch's views of each image."""
+        """A random one of the epoch's views of each image, or its plain one."""
         if self._now is None:
             raise RuntimeError("begin an epoch before drawing from it")
-        return self._now.draw(positions, rng)
+        drawn = self._now.draw(positions, rng)
+        plain = np.flatnonzero(rng.random(len(positions)) < PLAIN_SHARE)
+        drawn[torch.from_numpy(plain)] = self._whole.plain(positions[plain])
+        return drawn
 
 
 @dataclass(frozen=True)

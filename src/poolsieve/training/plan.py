@@ -156,8 +156,9 @@ class TrainingPlan:
         squaring: "pad" or "stretch".
         views: Cached views of each training image, the plain one among them.
         fresh_views: Views of each training image drawn anew for every epoch of the counting networks,
-            in place of the cached ones; 0 keeps to those. Where training accuracy rises while validation
-            stands still, fresh views help; they cost a pass of every image through the front in every epoch.
+            in place of the cached ones but for the plain one; 0 keeps to those. Where training accuracy rises
+            while validation stands still, fresh views help; they cost a pass of every image through the front
+            in every epoch.
         view_settings: How the other views are drawn.
         rotate_test: Rotate validation and test images at random too, as the paper does for knives.
         front_epochs: Epochs in which a front that learns is trained together with all networks.

@@ -125,7 +125,7 @@ def _train_all(
 
         def pools(phase: str) -> RandomInputs:
             if plan.fresh_views:
-                return fresh_inputs(backbone, dataset, plan, phases.fresh, phase, reporter)
+                return fresh_inputs(backbone, dataset, cached("train"), plan, phases.fresh, phase, reporter)
             return cached("train")
 
         _train_backs(model, lambda: cached("train"), pools, validation, plan, phases)
@@ -242,6 +242,7 @@ def _shape(backbone: SplitBackbone, stop: str) -> tuple[int, int, int]:
 def fresh_inputs(
     backbone: SplitBackbone,
     dataset: ImageDataset,
+    whole: CachedInputs,
     plan: TrainingPlan,
     folder: Path,
     phase: str,
@@ -252,6 +253,7 @@ def fresh_inputs(
     Args:
         backbone: The network.
         dataset: The images.
+        whole: Cached features of the training images.
         plan: The settings.
         folder: Holds the features of one epoch at a time; an interrupted epoch finds them there again.
         phase: What is trained.
@@ -274,7 +276,7 @@ def fresh_inputs(
         key, shape = _front_key(backbone, stop), _shape(backbone, stop)
         return build_cache(dataset, "train", views, extract, shape, key, now, reporter).array
 
-    return FreshInputs(dataset.labels[dataset.of_split("train")], make)
+    return FreshInputs(whole, make)
 
 
 def view_plan(split: str, size: int, plan: TrainingPlan) -> ViewPlan:
