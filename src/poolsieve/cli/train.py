@@ -126,6 +126,10 @@ def train(
             "r + 1 times. \\[default: the paper's 40, 24, 12, 6, 6, 3, 3, 3, 3 %]"
         ),
     ] = None,
+    head_weight: Annotated[
+        float | None,
+        typer.Option(help="Weight of the cheap head's loss beside that of the count. \\[default: 0.5]"),
+    ] = None,
     count_smoothing: Annotated[
         float | None,
         typer.Option(help="Share of a count's target that goes to its two neighbours. \\[default: 0]"),
@@ -242,6 +246,7 @@ def train(
         "batch_pools": batch_pools,
         "batch_images": batch_images,
         "shares": tuple(share) if share else None,
+        "head_weight": head_weight,
         "count_smoothing": count_smoothing,
         "prevalence": prevalence,
         "select_by": select_by,

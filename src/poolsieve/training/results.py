@@ -156,6 +156,6 @@ def table_lines(results: dict[str, Any]) -> list[str]:
         if figures.get("auc_0_1", 1.0) < USEFUL_AUC:
             lines.append(
                 f"  pools of {size} with one bad image are hardly told from clean ones and will miss much: "
-                "train longer or on more images, or moderate with --scheme individual or cascade"
+                "train longer or on more images, or moderate with --scheme glance, cascade or individual"
             )
     return lines
