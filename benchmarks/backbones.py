@@ -8,6 +8,7 @@ milliseconds per image of individual testing and of the paper's 50×100 pools (f
 the front's share by both.
 
     python benchmarks/backbones.py --data firearms.csv --work runs/backbones --out backbones.md
+    python benchmarks/backbones.py --work runs/backbones --out times.md          # times alone, random weights
 
 It goes on where it was interrupted.
 """
@@ -17,8 +18,11 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 from pathlib import Path
 from typing import Any
+
+from random_bundles import random_bundle
 
 from poolsieve.bundles import Bundle, MultiplyAdds, export_run, load_bundle
 from poolsieve.engines import open_engine
@@ -36,6 +40,7 @@ CANDIDATES = (
 )
 ROUNDS = 7
 POOLS_PER_IMAGE = 0.5
+GATE_WIDTH = 80
 
 
 def main() -> None:
@@ -45,15 +50,21 @@ def main() -> None:
     bundles, figures = {}, {}
     for backbone, cut in CANDIDATES:
         name = f"{backbone}-{cut}"
+        if given.data is None:
+            folder = given.work / "random" / name
+            bundles[name] = random_bundle(folder, backbone, None, cut=cut, gate_width=GATE_WIDTH)
+            figures[name] = dict.fromkeys(("individual", "head", "pools", "exact", "within_one"), math.nan)
+            continue
         run, out = given.work / name, given.work / "bundles" / name
         plan = make_plan(
             backbone=backbone,
             cut=cut,
+            views=1,
             fresh_views=1,
             individual_epochs=1,
             epochs=given.epochs,
             pools_per_epoch=given.pools,
-            gate_width=80,
+            gate_width=GATE_WIDTH,
             head_weight=1.0,
             count_smoothing=0.15,
             test_pools=400,
@@ -111,8 +122,7 @@ def _table(
     for (backbone, cut), (name, bundle) in zip(CANDIDATES, bundles.items(), strict=True):
         seen, cost, time = figures[name], bundle.config.cost, times[name]
         pooled = time.front + time.gate + POOLS_PER_IMAGE * time.back
-        shown = [f"{seen[key]:.4f}" for key in ("individual", "head", "pools")]
-        shown += [f"{seen[key]:.3f}" for key in ("exact", "within_one")]
+        shown = ["–" if math.isnan(value) else f"{value:.4f}" for value in seen.values()]
         shown += [f"{cost.whole / 1e6:.0f}", f"{cost.front_share:.3f}"]
         shown += [f"{time.whole / 1e6:.2f}", f"{time.front_share:.3f}", f"{pooled / 1e6:.2f}"]
         lines.append(f"| {backbone} | `{cut}` | {' | '.join(shown)} |")
@@ -123,7 +133,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, help="labelled images; without them parts are only timed")
     parser.add_argument("--work", type=Path, required=True, help="folder of runs, caches and bundles")
     parser.add_argument("--epochs", type=int, default=3, help="epochs of the counting network")
     parser.add_argument("--pools", type=int, default=3000, help="pools in an epoch")

@@ -9,7 +9,9 @@ import numpy as np
 from poolsieve.bundles import Bundle, load_bundle
 
 
-def random_bundle(folder: Path, backbone: str, input_size: int | None) -> Bundle:
+def random_bundle(
+    folder: Path, backbone: str, input_size: int | None, *, cut: str | None = None, gate_width: int = 16
+) -> Bundle:
     """A bundle that judges at random, plainly merged as in the paper; made once."""
     if (folder / "config.json").exists():
         return load_bundle(folder)
@@ -26,12 +28,12 @@ def random_bundle(folder: Path, backbone: str, input_size: int | None) -> Bundle
     scaling = fit_scaling(rng.normal(size=(200, 2)), labels)
     roc = roc_curve(rng.normal(size=200) + labels, labels)
     counting = calibrate_counting(rng.normal(size=(200, 9)), rng.integers(0, 9, 200))
-    split = load_backbone(backbone, pretrained=False, input_size=input_size).eval()
+    split = load_backbone(backbone, cut=cut, pretrained=False, input_size=input_size).eval()
     model = TrainedModel(
         split,
         IndividualNetwork(split).eval(),
         {8: PooledNetwork(split, 8, merge="max").eval()},
-        Gate(split.feature_shape[0], 16).eval(),
+        Gate(split.feature_shape[0], gate_width).eval(),
         "max",
     )
     calibration = Calibration(scaling, roc, scaling, roc, {8: counting})
