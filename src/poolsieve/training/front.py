@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork
 from poolsieve.training.features import require_finite
-from poolsieve.training.inputs import CachedInputs, Inputs, RandomInputs
+from poolsieve.training.inputs import CachedInputs, Inputs
 from poolsieve.training.learners import Batch, pool_batches, pool_figures, validation_pools
 from poolsieve.training.models import TrainedModel
 from poolsieve.training.phases import Step
@@ -64,7 +64,7 @@ class FrontLearner:
         self,
         stem: nn.Module,
         model: TrainedModel,
-        train: RandomInputs,
+        train: Inputs,
         validation: Inputs,
         plan: TrainingPlan,
         scratch: Path,
@@ -87,7 +87,6 @@ class FrontLearner:
 
     def steps(self, epoch: int) -> list[Batch]:
         """Batches of pools, the pool sizes taking turns."""
-        self._train.begin(epoch)
         by_size = []
         for size in self._plan.pool_sizes:
             rng = epoch_generator(self._plan.seed, f"{self.name} pools {size}", epoch)

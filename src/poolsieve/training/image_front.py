@@ -14,7 +14,7 @@ from torch.nn import functional
 from poolsieve.networks import Gate, IndividualNetwork
 from poolsieve.training.compiling import maybe_compiled
 from poolsieve.training.front import stem_features
-from poolsieve.training.inputs import Inputs, RandomInputs
+from poolsieve.training.inputs import Inputs
 from poolsieve.training.learners import Batch
 from poolsieve.training.models import TrainedModel
 from poolsieve.training.phases import Step
@@ -43,7 +43,7 @@ class ImageFrontLearner:
         self,
         stem: nn.Module,
         model: TrainedModel,
-        train: RandomInputs,
+        train: Inputs,
         validation: Inputs,
         plan: TrainingPlan,
         scratch: Path,
@@ -65,7 +65,6 @@ class ImageFrontLearner:
 
     def steps(self, epoch: int) -> list[Batch]:
         """Balanced batches of twice as many images as the individual network gets."""
-        self._train.begin(epoch)
         order = balanced_epoch(self._train.labels, epoch_generator(self._plan.seed, self.name, epoch))
         size = 2 * self._plan.batch_images
         batches = [order[begin : begin + size] for begin in range(0, len(order), size)]

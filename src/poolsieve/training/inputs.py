@@ -21,8 +21,22 @@ PLAIN_SHARE = 1 / 3
 """Share of images that are drawn as they are judged, among fresh views."""
 
 
-class RandomInputs(Protocol):
-    """Training images, as tensors for the part of the network that is trained."""
+class Inputs(Protocol):
+    """The images of one split, as tensors for the part of the network that is trained."""
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """Labels of the images. Shape (images,)."""
+
+    def draw(self, positions: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
+        """A random view of each image. Shape (n, C, H, W), channels last in memory."""
+
+    def plain(self, positions: NDArray[np.int64]) -> Tensor:
+        """The plain view of each image. Shape (n, C, H, W), channels last in memory."""
+
+
+class PoolInputs(Protocol):
+    """Training images that pools are drawn from, maybe other views of them in every epoch."""
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -33,13 +47,6 @@ class RandomInputs(Protocol):
 
     def draw(self, positions: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
         """A random view of each image. Shape (n, C, H, W), channels last in memory."""
-
-
-class Inputs(RandomInputs, Protocol):
-    """The images of one split, which can also be had as they are judged."""
-
-    def plain(self, positions: NDArray[np.int64]) -> Tensor:
-        """The plain view of each image. Shape (n, C, H, W), channels last in memory."""
 
 
 @dataclass(frozen=True)
@@ -124,9 +131,6 @@ class ImageInputs:
     def labels(self) -> NDArray[np.int64]:
         """Labels of the split's images."""
         return self.dataset.labels[self.dataset.of_split(self.split)]
-
-    def begin(self, epoch: int) -> None:
-        """Views are fresh anyway."""
 
     def draw(self, positions: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
         """A fresh random view of each image."""

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork
 from poolsieve.training.compiling import maybe_compiled
-from poolsieve.training.inputs import CachedInputs, RandomInputs
+from poolsieve.training.inputs import CachedInputs, PoolInputs
 from poolsieve.training.phases import Step
 from poolsieve.training.plan import TrainingPlan
 from poolsieve.training.readings import merge_disjoint, read_images, read_pools
@@ -68,7 +68,7 @@ class IndividualLearner:
         self,
         individual: IndividualNetwork,
         gate: Gate,
-        train: RandomInputs,
+        train: CachedInputs,
         validation: CachedInputs,
         plan: TrainingPlan,
         *,
@@ -89,7 +89,6 @@ class IndividualLearner:
 
     def steps(self, epoch: int) -> list[Batch]:
         """Balanced batches."""
-        self._train.begin(epoch)
         order = balanced_epoch(self._train.labels, epoch_generator(self._plan.seed, self.name, epoch))
         size = self._plan.batch_images
         starts = range(0, len(order) - 1, size)  # a last batch of one image would break batch norm
@@ -135,7 +134,7 @@ class CountingLearner:
     def __init__(
         self,
         network: PooledNetwork,
-        train: RandomInputs,
+        train: PoolInputs,
         validation: CachedInputs,
         plan: TrainingPlan,
         *,

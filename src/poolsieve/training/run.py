@@ -29,7 +29,7 @@ from poolsieve.training.front import FrontLearner
 from poolsieve.training.glance import GlanceLearner, glance_logits
 from poolsieve.training.history import write_history
 from poolsieve.training.image_front import ImageFrontLearner
-from poolsieve.training.inputs import CachedInputs, FreshInputs, ImageInputs, Inputs, RandomInputs
+from poolsieve.training.inputs import CachedInputs, FreshInputs, ImageInputs, Inputs, PoolInputs
 from poolsieve.training.learners import CountingLearner, IndividualLearner
 from poolsieve.training.models import TrainedModel, counting_networks, save_model
 from poolsieve.training.outliers import fit_outliers
@@ -123,7 +123,7 @@ def _train_all(
     validation, test = cached("val"), cached("test")
     if plan.individual_epochs or plan.epochs:
 
-        def pools(phase: str) -> RandomInputs:
+        def pools(phase: str) -> PoolInputs:
             if plan.fresh_views:
                 return fresh_inputs(backbone, dataset, cached("train"), plan, phases.fresh, phase, reporter)
             return cached("train")
@@ -339,7 +339,7 @@ def _train_front(
 def _train_backs(
     model: TrainedModel,
     images: Callable[[], CachedInputs],
-    pools: Callable[[str], RandomInputs],
+    pools: Callable[[str], PoolInputs],
     validation: CachedInputs,
     plan: TrainingPlan,
     phases: _Phases,
