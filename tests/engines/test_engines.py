@@ -140,6 +140,20 @@ def test_arrays_may_be_read_only_or_views(made, name):
     np.testing.assert_allclose(engine.individual(features[::-1]).logits, logits[::-1], atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["openvino", "onnxruntime"])
+def test_what_was_computed_before_stays_as_it_was(made, name):
+    bundle = made("lite0-gated").bundle
+    engine = open_engine(bundle, name, threads=1)
+    some = noise(bundle.config.input_size)
+    number = 1 + (1 << 20) // engine.front(some[:1]).features.nbytes  # enough for memory that is used again
+    images = np.resize(some, (number, *some.shape[1:]))
+    first = engine.front(images).features
+    before = first.copy()
+    for shift in range(1, 4):
+        engine.front(np.roll(images, shift, axis=0))
+    np.testing.assert_array_equal(first, before)
+
+
 @pytest.mark.parametrize("name", ["openvino", "onnxruntime", "torch"])
 def test_one_image_or_none_is_fine(made, name):
     bundle = made("lite0-gated").bundle

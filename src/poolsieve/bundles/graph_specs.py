@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from poolsieve.bundles.config import (
     FRONT_GRAPH,
     GLANCE_GRAPH,
@@ -29,10 +27,6 @@ class TensorSpec:
     name: str
     dtype: str
     shape: tuple[int, ...]
-
-    def empty(self, rows: int) -> np.ndarray:
-        """An array for that many rows, not filled."""
-        return np.empty((rows, *self.shape), dtype=self.dtype)
 
     def __str__(self) -> str:
         return f"{self.name} {self.dtype} ({', '.join(['N', *map(str, self.shape)])})"

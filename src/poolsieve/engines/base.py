@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from poolsieve.bundles import Bundle
 from poolsieve.bundles.config import FRONT_GRAPH, GLANCE_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH
 from poolsieve.bundles.graph_specs import TensorSpec, graph_specs
+from poolsieve.engines.memory import Memory
 from poolsieve.engines.merging import checked_pools, merge_block
 from poolsieve.outliers import OutlierReading
 
@@ -96,6 +97,7 @@ class Engine(ABC):
         self.batch_size = batch_size
         self._specs = graph_specs(bundle.config)
         self._graphs: dict[str, Run] = {}
+        self._memory = Memory()
 
     @abstractmethod
     def _compile(self, file: str) -> Run:
@@ -206,7 +208,9 @@ class Engine(ABC):
 
     def _run(self, file: str, count: int, batch: Callable[[slice], np.ndarray]) -> list[np.ndarray]:
         """Outputs of a graph on `count` rows, of which `batch` gives those of a slice."""
-        outputs = [output.empty(count) for output in self._specs[file].outputs]
+        outputs = [
+            self._memory.empty((count, *output.shape), output.dtype) for output in self._specs[file].outputs
+        ]
         if count == 0:
             return outputs
         if file not in self._graphs:

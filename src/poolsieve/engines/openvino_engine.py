@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -96,16 +95,14 @@ class OpenVinoEngine(Engine):
             model.reshape(shape)  # also to another resolution, see `poolsieve.engines.resolution`
         queue = ov.AsyncInferQueue(self._core.compile_model(model, "CPU", self._settings))
 
-        def finish(request: Any, job: _Job) -> None:
-            for k, output in enumerate(job.outputs):
-                output[job.rows] = request.get_output_tensor(k).data
-
-        queue.set_callback(finish)
-
         def run(batches: Batches, outputs: Sequence[np.ndarray]) -> None:
             try:
                 for rows, batch in batches:
-                    queue.start_async(batch, userdata=_Job(rows, batch, outputs), share_inputs=True)
+                    request = queue[queue.get_idle_request_id()]  # the one that is started next
+                    for k, output in enumerate(outputs):
+                        request.set_output_tensor(k, ov.Tensor(output[rows], shared_memory=True))
+                    # What goes with a request is kept until its next one: the input, which is not copied.
+                    queue.start_async(batch, userdata=batch, share_inputs=True)
             finally:
                 queue.wait_all()
 
@@ -113,12 +110,3 @@ class OpenVinoEngine(Engine):
 
     def _default_batch(self, file: str) -> int:
         return 1 if file == FRONT_GRAPH else 4  # its maps are the largest
-
-
-@dataclass(frozen=True)
-class _Job:
-    """A batch under way; keeps its input alive, which is not copied."""
-
-    rows: slice
-    batch: np.ndarray
-    outputs: Sequence[np.ndarray]
