@@ -63,7 +63,12 @@ RECIPES = {
         "firearms.csv",
         replace(
             _TUNED,
+            cut="block8.depthwise",
+            views=3,
             fresh_views=1,
+            epochs=7,
+            gate_width=56,
+            tallies=True,
             shares=(0.36, 0.22, 0.13, 0.09, 0.07, 0.04, 0.03, 0.03, 0.03),
             validation_pools=2000,
         ),

@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, load_backbone
+from poolsieve.networks.gate import TALLIED
 
 POOLS = np.array([[0, 1, 2], [2, 3, 4], [4, 5, 0], [1, 3, 5]])
 
@@ -17,11 +18,22 @@ def features(backbone):
 
 @pytest.fixture(scope="session")
 def networks(backbone):
-    """Both merges, in evaluation mode; with a gate that is far from constant."""
+    """Both merges, and with tallies, in evaluation mode; with gates that are far from constant."""
     plain = PooledNetwork(backbone, 3, merge="max")
     gated = PooledNetwork(backbone, 3, merge="gated")
-    torch.nn.init.normal_(gated.gate.location.weight, std=2.0)
-    return plain.eval(), gated.eval()
+    tallied = PooledNetwork(backbone, 3, merge="gated", gate=tallying_gate(backbone.feature_shape[0]))
+    for network in (gated, tallied):
+        torch.nn.init.normal_(network.gate.location.weight, std=2.0)
+    for parameter in tallied.tally.parameters():
+        torch.nn.init.normal_(parameter)
+    return plain.eval(), gated.eval(), tallied.eval()
+
+
+def tallying_gate(channels):
+    """A gate with tallies whose opinions of noise differ."""
+    gate = Gate(channels, tallies=True)
+    torch.nn.init.normal_(gate.judge.weight, std=20.0)
+    return gate
 
 
 def same(found, expected):
@@ -31,11 +43,36 @@ def same(found, expected):
 
 @torch.no_grad()
 def test_a_pool_of_one_image_is_that_image_alone(networks, features):
-    plain, gated = networks
+    plain, gated, tallied = networks
     alone = np.array([[j, -1, -1] for j in range(6)])
     same(plain(features, alone).logits, plain.final(plain.back(features)))
     opened = features * gated.gate(features)[0]
     same(gated(features, alone).logits, gated.final(gated.back(opened)))
+    gate, logits = tallied.gate(features)
+    expected = tallied.final(tallied.back(features * gate[:, :1])) + tallied.tally(gate[:, 1:])
+    same(tallied(features, alone).logits, expected)
+    assert logits.std() > 0.1
+
+
+@torch.no_grad()
+def test_tallies_add_what_looks_bad_and_an_image_named_twice_counts_once(networks, features):
+    _, _, tallied = networks
+    _, opinions = tallied.gate(features)
+    sums = torch.stack([torch.sigmoid(opinions[[0, 3]] - t).sum() for t in TALLIED])
+    gated = features * tallied.gate(features)[0][:, :1]
+    vector = tallied.back(torch.maximum(gated[0], gated[3])[None])
+    expected = tallied.final(vector) + tallied.tally(sums[None, :, None, None])
+    for pool in ([0, 3, -1], [0, 3, 0], [3, -1, 0]):
+        same(tallied(features, [pool]).logits, expected)
+
+
+def test_a_new_network_with_tallies_says_what_it_would_say_without(backbone, features):
+    gate = tallying_gate(backbone.feature_shape[0]).eval()
+    network = PooledNetwork(backbone, 3, merge="gated", gate=gate).eval()
+    said = network(features, POOLS)
+    same(said.logits, network.final(said.features))
+    said.logits[:, 0].sum().backward()
+    assert network.tally.out.weight.grad.abs().sum() > 0
 
 
 @torch.no_grad()

@@ -91,6 +91,14 @@ def train(
         int | None, typer.Option(help="Epochs of a front that learns. \\[default: 6; 90 with --recipe paper]")
     ] = None,
     gate_width: Annotated[int | None, typer.Option(help="Channels inside the gate. \\[default: 64]")] = None,
+    tallies: Annotated[
+        bool | None,
+        typer.Option(
+            "--tallies/--no-tallies",
+            help="Let the counting networks hear from the gate how many images of a pool look bad. "
+            "\\[default: no-tallies]",
+        ),
+    ] = None,
     individual_epochs: Annotated[
         int | None,
         typer.Option(
@@ -240,6 +248,7 @@ def train(
         "front_learns_from": front_learns_from,
         "front_epochs": front_epochs,
         "gate_width": gate_width,
+        "tallies": tallies,
         "individual_epochs": individual_epochs,
         "epochs": epochs,
         "pools_per_epoch": pools_per_epoch,

@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+TALLIED = (-2.0, 0.0, 2.0)
+"""Log-odds at which an image counts half in a tally."""
+
 
 class Gate(nn.Module):
     """Gates an image's front features before they are merged, and tells how bad the image looks.
@@ -18,17 +21,26 @@ class Gate(nn.Module):
     at half the size, pooled by mean and maximum, judges the whole image. A location's gate combines its own
     evidence with the judgement of the image. There is no step that depends on data, so it can be exported.
 
+    A maximum cannot count: two bad images in one place look like one. With `tallies` the gate has further maps
+    beside the opening, all over the image σ(logit − t) for some t. Merging adds them up, and the counting
+    network so hears from the gate how many images of the pool look bad.
+
     Args:
         channels: Channels C of the front features.
         width: Channels of the narrowed features; the cost is nearly proportional to it.
+        tallies: Give the further maps.
     """
 
-    def __init__(self, channels: int, width: int = 64) -> None:
+    thresholds: Tensor
+
+    def __init__(self, channels: int, width: int = 64, *, tallies: bool = False) -> None:
         super().__init__()
         if channels < 1 or width < 1:
             raise ValueError(f"channels and width are positive; got {channels} and {width}")
         self.channels = channels
         self.width = width
+        self.tallies = len(TALLIED) if tallies else 0
+        self.register_buffer("thresholds", torch.tensor(TALLIED), persistent=False)
         self.narrow = nn.Sequential(
             nn.Conv2d(channels, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()
         )
@@ -47,7 +59,7 @@ class Gate(nn.Module):
             features: Front features.  # (N, C, H, W)
 
         Returns:
-            The gate, between 0 and 1  # (N, 1, H, W)
+            The gate, between 0 and 1, and below it what is tallied, K = 3 maps or none  # (N, 1 + K, H, W)
             and the logit that the image is bad.  # (N,)
         """
         narrow = self.narrow(features)
@@ -57,6 +69,9 @@ class Gate(nn.Module):
         pooled = torch.cat([whole.mean(dim=(2, 3)), whole.amax(dim=(2, 3))], dim=1)
         logit = self.judge(pooled)  # (N, 1)
         gate = torch.sigmoid(self.location(trunk) + self.trust * logit[:, :, None, None])
+        if self.tallies:
+            looks_bad = torch.sigmoid(logit - self.thresholds)[:, :, None, None]  # (N, K, 1, 1)
+            gate = torch.cat([gate, looks_bad.expand(-1, -1, *gate.shape[2:])], dim=1)
         return gate, logit[:, 0]
 
 

@@ -40,6 +40,22 @@ def merge_pools(features: Tensor, pools: Tensor | ArrayLike) -> Tensor:
     return merged.permute(0, 3, 1, 2) if channels_last else merged
 
 
+def sum_pools(maps: Tensor, pools: Tensor | ArrayLike) -> Tensor:
+    """Sums over each pool's images of small maps; empty places and images named twice count once or not.
+
+    Args:
+        maps: Maps of n images.  # (n, K, H, W)
+        pools: Image numbers of each pool, −1 where a place is empty.  # (m, r)
+
+    Returns:
+        Sums.  # (m, K, H, W)
+    """
+    table = pool_table(pools).to(device=maps.device, dtype=torch.int64)
+    held = torch.zeros(len(table), len(maps) + 1, dtype=maps.dtype, device=maps.device)
+    held.scatter_(1, torch.where(table == NO_IMAGE, len(maps), table), 1.0)
+    return (held[:, :-1] @ maps.flatten(1)).unflatten(1, maps.shape[1:])
+
+
 def pool_table(pools: Tensor | ArrayLike) -> Tensor:
     """Pools as an integer tensor, checked.  # (m, r)."""
     table = pools if isinstance(pools, Tensor) else torch.from_numpy(np.array(pools))

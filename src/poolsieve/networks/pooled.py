@@ -6,12 +6,13 @@ import copy
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from poolsieve.networks.backbone import SplitBackbone
 from poolsieve.networks.gate import Gate
-from poolsieve.networks.merging import merge_pools, pool_table
+from poolsieve.networks.merging import merge_pools, pool_table, sum_pools
 
 Merge = Literal["max", "gated"]
 
@@ -93,7 +94,10 @@ class PooledNetwork(nn.Module):
         self.gate = Gate(channels) if merge == "gated" and gate is None else gate
         self.back: nn.Module
         self.final: nn.Module
-        self.back, self.final = _own_back(backbone, outputs=pool_size + 1 if counting else 2)
+        outputs = pool_size + 1 if counting else 2
+        self.back, self.final = _own_back(backbone, outputs)
+        tallies = 0 if self.gate is None else self.gate.tallies
+        self.tally: nn.Module | None = Tally(tallies, outputs) if tallies else None
 
     def for_pools_of(self, pool_size: int) -> PooledNetwork:
         """This network as one for smaller pools, with the same weights, not copied.
@@ -114,12 +118,48 @@ class PooledNetwork(nn.Module):
             raise ValueError(
                 f"the network reads pools of up to {self.pool_size} images, not {table.shape[1]}"
             )
-        image_logits = None
+        image_logits, sums = None, None
         if self.gate is not None:
-            opening, image_logits = self.gate(features)
-            features = features * opening
+            gate, image_logits = self.gate(features)
+            features = features * gate[:, :1]
+            sums = None if self.tally is None else sum_pools(gate[:, 1:], table)
         vectors = self.back(merge_pools(features, table))
-        return PoolOutputs(self.final(vectors), vectors, image_logits)
+        return PoolOutputs(self.read(vectors, sums), vectors, image_logits)
+
+    def read(self, vectors: Tensor, sums: Tensor | None) -> Tensor:
+        """Logits of the counts.
+
+        Args:
+            vectors: The vectors before the final layer.  # (m, F)
+            sums: What is tallied, summed over the images of each pool; not looked at by a network without
+                tallies.  # (m, K, H, W)
+        """
+        logits: Tensor = self.final(vectors)
+        return logits if self.tally is None or sums is None else logits + self.tally(sums)
+
+
+class Tally(nn.Module):
+    """What the sums of a pool's tallies say of its count: logits that are added to those of the merged maps.
+
+    It starts by saying nothing.
+
+    Args:
+        tallies: Maps K that are summed.
+        outputs: Logits.
+        width: Units in between.
+    """
+
+    def __init__(self, tallies: int, outputs: int, width: int = 32) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(tallies, width)
+        self.out = nn.Linear(width, outputs)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, sums: Tensor) -> Tensor:
+        """Sums over pools to logits.  # (m, K, H, W) -> (m, outputs)."""
+        logits: Tensor = self.out(torch.relu(self.hidden(sums.mean(dim=(2, 3)))))
+        return logits
 
 
 class SmallerPools(PooledNetwork):
@@ -142,15 +182,16 @@ class SmallerPools(PooledNetwork):
         self.gate = larger.gate
         self.back = larger.back
         self.final = _FirstOutputs(larger.final, pool_size + 1)
+        self.tally = None if larger.tally is None else _FirstOutputs(larger.tally, pool_size + 1)
 
 
 class _FirstOutputs(nn.Module):
-    def __init__(self, final: nn.Module, outputs: int) -> None:
+    def __init__(self, layer: nn.Module, outputs: int) -> None:
         super().__init__()
-        self.final, self.outputs = final, outputs
+        self.layer, self.outputs = layer, outputs
 
-    def forward(self, vectors: Tensor) -> Tensor:
-        logits: Tensor = self.final(vectors)
+    def forward(self, values: Tensor) -> Tensor:
+        logits: Tensor = self.layer(values)
         return logits[:, : self.outputs]
 
 

@@ -82,8 +82,9 @@ class FrontLearner:
     def new_layers(self) -> list[nn.Module]:
         """The final layers and the gate."""
         parts = cast(nn.ModuleDict, self.module)
-        finals = [cast(PooledNetwork, parts[f"counting_{size}"]).final for size in self._plan.pool_sizes]
-        return [cast(IndividualNetwork, parts["individual"]).final, parts["gate"], *finals]
+        networks = [cast(PooledNetwork, parts[f"counting_{size}"]) for size in self._plan.pool_sizes]
+        new = [part for network in networks for part in (network.final, network.tally) if part is not None]
+        return [cast(IndividualNetwork, parts["individual"]).final, parts["gate"], *new]
 
     def steps(self, epoch: int) -> list[Batch]:
         """Batches of pools, the pool sizes taking turns."""
@@ -123,9 +124,10 @@ class FrontLearner:
 
         features = parts["stem"](loaded.inputs)
         opening, image_logits = gate(features)
-        gated = features * opening if network.gate is not None else features
+        gated = features * opening[:, :1] if network.gate is not None else features
         vectors = network.back(gated.unflatten(0, (size, pools)).amax(dim=0))
-        logits = network.final(functional.dropout(vectors, optimization.dropout))
+        sums = opening[:, 1:].unflatten(0, (size, pools)).sum(dim=0)
+        logits = network.read(functional.dropout(vectors, optimization.dropout), sums)
         loss = functional.cross_entropy(logits, loaded.counts, label_smoothing=optimization.label_smoothing)
         head = functional.binary_cross_entropy_with_logits(image_logits, loaded.labels.float())
         loss = loss + self._plan.head_weight * head

@@ -159,7 +159,7 @@ class CountingLearner:
     def new_layers(self) -> list[nn.Module]:
         """The final layer, and a gate that learns."""
         network = cast(PooledNetwork, self.module)
-        return [network.final] if network.gate is None else [network.final, network.gate]
+        return [part for part in (network.final, network.tally, network.gate) if part is not None]
 
     def steps(self, epoch: int) -> list[tuple[Batch, ...]]:
         """Batches of pools, drawn anew, one of each size in a step."""
@@ -195,11 +195,12 @@ class CountingLearner:
         if network.gate is not None and not self._learn_gate:
             network.gate.eval()
         optimization = self._plan.optimization
-        merged, image_logits = zip(
+        merged, sums, image_logits = zip(
             *(merge_disjoint(network, pools.features, pools.size) for pools in loaded), strict=True
         )
         vectors = functional.dropout(self._back(torch.cat(merged)), optimization.dropout)
-        every = network.final(vectors).split([len(pools.counts) for pools in loaded])
+        tallied = None if sums[0] is None else torch.cat(sums)
+        every = network.read(vectors, tallied).split([len(pools.counts) for pools in loaded])
         losses, heads, correct = [], [], 0
         for pools, outputs, opinions in zip(loaded, every, image_logits, strict=True):
             logits = outputs[:, : pools.size + 1]

@@ -69,6 +69,8 @@ class TrainedModel:
         parts |= {"individual.back": self.individual.back, "individual.final": self.individual.final}
         for size, network in self.own_counting.items():
             parts |= {f"counting.{size}.back": network.back, f"counting.{size}.final": network.final}
+            if network.tally is not None:
+                parts[f"counting.{size}.tally"] = network.tally
         parts["gate"] = self.gate
         return parts if self.glance is None else parts | {"glance": self.glance}
 
@@ -121,6 +123,7 @@ def save_model(folder: Path, model: TrainedModel, settings: dict[str, Any]) -> N
         "counting": model.sharing,
         "merge": model.merge,
         "gate_width": model.gate.width,
+        "tallies": bool(model.gate.tallies),
         "glance": None
         if model.glance is None
         else {"shrink": model.glance.shrink, "stop": model.glance.stop},
@@ -150,7 +153,7 @@ def load_model(folder: Path, backbone: SplitBackbone | None = None) -> TrainedMo
             f"{folder} was trained on images of {size} pixels, but the backbone given takes "
             f"{backbone.input_size}"
         )
-    gate = Gate(backbone.feature_shape[0], config["gate_width"])
+    gate = Gate(backbone.feature_shape[0], config["gate_width"], tallies=config.get("tallies", False))
     merge: Merge = config["merge"]
     model = TrainedModel(
         backbone=backbone,

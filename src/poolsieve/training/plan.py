@@ -153,6 +153,8 @@ class TrainingPlan:
             on single images, "pools" with all networks on pools. A step on a pool of 8 costs about as much as
             one on 5 images.
         gate_width: Channels inside the gate; its cost is nearly proportional to it.
+        tallies: Let the counting networks hear from the gate how many images of a pool look bad, beside what
+            they see in the merged features.
         squaring: "pad" or "stretch".
         views: Cached views of each training image, the plain one among them.
         fresh_views: Views of each training image drawn anew for every epoch of the counting networks,
@@ -196,6 +198,7 @@ class TrainingPlan:
     tune_from: str | None = None
     front_learns_from: LearnsFrom = "images"
     gate_width: int = 64
+    tallies: bool = False
     squaring: Squaring = "pad"
     views: int = 6
     fresh_views: int = 0
@@ -222,6 +225,8 @@ class TrainingPlan:
 
     def __post_init__(self) -> None:
         _require(self.merge in ("gated", "max"), "merge", self.merge, "'gated' or 'max'")
+        if self.tallies and self.merge == "max":
+            raise ValueError("the plain maximum has no gate to tally: use merge='gated' or no tallies")
         _require(self.counting in ("shared", "separate"), "counting", self.counting, "'shared' or 'separate'")
         _require(
             self.front in ("frozen", "tuned", "whole"), "front", self.front, "'frozen', 'tuned' or 'whole'"

@@ -78,16 +78,17 @@ def read_pool_vectors(network: PooledNetwork, inputs: CachedInputs, pools: PoolB
     for begin in range(0, len(pools), BATCH):
         members = pools.members[begin : begin + BATCH]
         features = inputs.plain(members.T.ravel())
-        embedded = network.back(merge_disjoint(network, features, members.shape[1])[0])
-        logits.append(network.final(embedded).numpy())
+        merged, sums, _ = merge_disjoint(network, features, members.shape[1])
+        embedded = network.back(merged)
+        logits.append(network.read(embedded, sums).numpy())
         vectors.append(embedded.numpy())
     return PoolReadings(np.concatenate(logits), np.concatenate(vectors))
 
 
 def merge_disjoint(
     network: PooledNetwork, features: torch.Tensor, pool_size: int
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Merged features and image logits of pools whose images come place by place.
+) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+    """Merged features, sums of tallies and image logits of pools whose images come place by place.
 
     Args:
         network: Its gate, if it has one, is applied.
@@ -95,10 +96,12 @@ def merge_disjoint(
         pool_size: Places r.
 
     Returns:
-        Merged features (m, C, H, W), and the gate's image logits (r * m,) or None.
+        Merged features (m, C, H, W), sums of what is tallied (m, K, H, W), and the gate's image logits
+        (r * m,); the last two are None without a gate.
     """
     places = features.unflatten(0, (pool_size, -1))
     if network.gate is None:
-        return max_of_places(places), None
-    opening, logits = network.gate(features)
-    return gated_max_of_places(places, opening.unflatten(0, (pool_size, -1))), logits
+        return max_of_places(places), None, None
+    gate, logits = network.gate(features)
+    gates = gate.unflatten(0, (pool_size, -1))
+    return gated_max_of_places(places, gates[:, :, :1]), gates[:, :, 1:].sum(dim=0), logits

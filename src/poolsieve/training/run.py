@@ -287,7 +287,7 @@ def view_plan(split: str, size: int, plan: TrainingPlan) -> ViewPlan:
 
 
 def _new_model(backbone: SplitBackbone, plan: TrainingPlan) -> TrainedModel:
-    gate = Gate(backbone.feature_shape[0], plan.gate_width)
+    gate = Gate(backbone.feature_shape[0], plan.gate_width, tallies=plan.tallies)
     return TrainedModel(
         backbone=backbone,
         individual=IndividualNetwork(backbone),
