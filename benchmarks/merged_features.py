@@ -42,7 +42,7 @@ class Measured:
         names: File names.
         pixels: As the network takes them.  # (n, S, S, 3)
         features: Front features.  # (n, C, H, W)
-        gate: Openings between 0 and 1.  # (n, 1, H, W)
+        gate: Openings between 0 and 1, and what is tallied.  # (n, 1 + K, H, W)
         scores: The individual network's.  # (n,)
     """
 
@@ -51,6 +51,11 @@ class Measured:
     features: Floats
     gate: Floats
     scores: NDArray[np.float64]
+
+    @property
+    def opening(self) -> Floats:
+        """How much of each location is let through.  # (n, 1, H, W)."""
+        return self.gate[:, :1]
 
     @property
     def drawn(self) -> NDArray[np.intp]:
@@ -107,7 +112,7 @@ def won(values: Floats) -> NDArray[np.float64]:
 def print_table(measured: Measured, engine: Any, evidence: Evidence, pools: int) -> NDArray[np.float64]:
     """Print what becomes of each drawn firearm in pools; gives the share of its pools read as > 0."""
     rng = np.random.default_rng(0)
-    others = measured.gate[measured.photographs].mean()
+    others = measured.opening[measured.photographs].mean()
     print(f"mean opening of the gate over all photographs: {others:.3f}; {pools} pools with each firearm")
     print("| drawn firearm | alone | opening | of merged, plain | of merged, gated | pools read as > 0 |")
     print("|---|---|---|---|---|---|")
@@ -115,13 +120,13 @@ def print_table(measured: Measured, engine: Any, evidence: Evidence, pools: int)
     for image in measured.drawn:
         table = np.array([[image, *rng.choice(measured.photographs, SIZE - 1, False)] for _ in range(pools)])
         plain = np.mean([won(measured.features[pool])[0] for pool in table])
-        gated = np.mean([won(measured.features[pool] * measured.gate[pool])[0] for pool in table])
+        gated = np.mean([won(measured.features[pool] * measured.opening[pool])[0] for pool in table])
         logits = engine.pooled(measured.features, measured.gate, table, SIZE).logits
         read = evidence.of_pools(logits, np.full(len(logits), SIZE)).counts[0] > 0
         found.append(read.mean())
         kind = measured.names[image].partition(f"-{DRAWN}-")[2].removesuffix(".jpg")
         print(
-            f"| {kind} | {measured.scores[image]:.3f} | {measured.gate[image].mean():.3f} "
+            f"| {kind} | {measured.scores[image]:.3f} | {measured.opening[image].mean():.3f} "
             f"| {plain:.3f} | {gated:.3f} | {read.sum()} of {pools} |"
         )
     clean = np.array([rng.choice(measured.photographs, SIZE, False) for _ in range(pools * len(found))])
@@ -142,7 +147,7 @@ def draw(bad: list[np.intp], measured: Measured, path: Path) -> None:
         kind = measured.names[image].partition(f"-{DRAWN}-")[2].removesuffix(".jpg")
         part.suptitle(f"seven photographs and a drawn {kind}", fontsize=12)
         axes = part.subplots(4, SIZE + 2)
-        features, gate = measured.features[pool], measured.gate[pool]
+        features, gate = measured.features[pool], measured.opening[pool]
         merged = merge_block(features, None, np.arange(SIZE)[None])[0]
         kept = merge_block(features, gate, np.arange(SIZE)[None])[0]
         labels = ["image", "gate", *(f"channel {channel}" for channel in channels)]

@@ -68,13 +68,16 @@ def tiny_backbone():
 
 
 def networks_on(backbone, merge, pool_sizes, counting="separate"):
-    gate = Gate(backbone.feature_shape[0], width=16)
+    tallies = merge == "gated" and counting == "shared"  # so that there are bundles with and without
+    gate = Gate(backbone.feature_shape[0], width=16, tallies=tallies)
     networks = counting_networks(backbone, pool_sizes, merge, gate, shared=counting == "shared")
     model = TrainedModel(backbone, IndividualNetwork(backbone), networks, gate, merge)
     with torch.no_grad():
         for part in (model.individual.final, *(network.final for network in model.own_counting.values())):
             nn.init.normal_(part.weight, std=0.3)  # logits of some size, so that differences show
         nn.init.normal_(gate.location.weight, std=3.0)  # gates that are neither open nor shut
+        for network in model.own_counting.values() if tallies else ():
+            nn.init.normal_(network.tally.out.weight)
     model = replace(model, glance=GlanceNetwork(backbone))
     for part in model.parts().values():
         part.eval()

@@ -125,6 +125,7 @@ class BundleConfig:
         files: Every other file of the bundle.
         versions: Of the software that made it.
         glance: The small network for a first look, if there is one.
+        tallies: Maps K beside the gate that are summed over a pool's images and go below its merged features.
         counting: "shared" if the counting network of the largest pools serves all sizes; the first r + 1 of
             its outputs are those of pools of r. "separate" if each size has its own.
     """
@@ -150,6 +151,7 @@ class BundleConfig:
     versions: Mapping[str, str]
     glance: GlanceRecord | None = None
     counting: Counting = "separate"
+    tallies: int = 0
 
     @property
     def network_sizes(self) -> tuple[int, ...]:
@@ -225,6 +227,7 @@ class BundleConfig:
             glance=_glance_record(read.mapping("glance")) if values.get("glance") is not None else None,
             # Bundles from before networks were shared do not say.
             counting=read.choice("counting", ("shared", "separate")) if "counting" in values else "separate",
+            tallies=read.whole("tallies", minimum=0) if "tallies" in values else 0,
         )
         if config.cost.whole == 0 or not all(value > 0 for value in config.scale):
             raise ValueError("the cost of the whole network and every scale must be above 0")

@@ -259,4 +259,5 @@ def _describe(
         },
         glance=glance,
         counting=model.sharing,
+        tallies=model.gate.tallies,
     )

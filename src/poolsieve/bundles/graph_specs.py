@@ -44,19 +44,24 @@ def graph_specs(config: BundleConfig) -> dict[str, GraphSpec]:
     """What every graph of a bundle must take and give, by file.
 
     Normalising pixels is part of the front graph, so that every engine preprocesses alike. A counting graph
-    takes merged features; merging stands outside, since a pool's images are chosen at run time.
+    takes merged features, and below them the sums of what is tallied; merging stands outside, since a pool's
+    images are chosen at run time.
     """
     size, maps = config.input_size, config.feature_shape
+    channels, *places = maps
     vector = _float("vector", config.feature_width)
+    gate = _float("gate", 1 + config.tallies, *places)
     images = TensorSpec("images", "uint8", (size, size, 3))
     specs = {
         FRONT_GRAPH: GraphSpec(images, (_float("features", *maps),)),
-        HEAD_GRAPH: GraphSpec(_float("features", *maps), (_float("gate", 1, *maps[1:]), _float("logit"))),
+        HEAD_GRAPH: GraphSpec(_float("features", *maps), (gate, _float("logit"))),
         INDIVIDUAL_GRAPH: GraphSpec(_float("features", *maps), (_float("logits", 2), vector)),
     }
     for pool_size in config.network_sizes:
         outputs = (_float("logits", pool_size + 1), vector)
-        specs[pooled_graph(pool_size)] = GraphSpec(_float("merged", *maps), outputs)
+        specs[pooled_graph(pool_size)] = GraphSpec(
+            _float("merged", channels + config.tallies, *places), outputs
+        )
     if config.glance is not None:
         specs[GLANCE_GRAPH] = GraphSpec(images, (_float("logit"),))
     return specs

@@ -23,7 +23,7 @@ from poolsieve.bundles.config import (
     pooled_graph,
 )
 from poolsieve.bundles.graph_specs import GraphSpec, TensorSpec, graph_specs
-from poolsieve.networks import Preprocessing
+from poolsieve.networks import PooledNetwork, Preprocessing
 from poolsieve.training.models import TrainedModel
 
 OPSET = 18
@@ -77,7 +77,8 @@ def export_graphs(model: TrainedModel, config: BundleConfig, precision: WeightPr
         INDIVIDUAL_GRAPH: _Back(model.individual.back, model.individual.final),
     }
     for size, network in model.own_counting.items():
-        modules[pooled_graph(size)] = _Back(network.back, network.final)
+        back = _Back(network.back, network.final) if network.tally is None else _TalliedBack(network)
+        modules[pooled_graph(size)] = back
     if model.glance is not None:
         modules[GLANCE_GRAPH] = _Front(model.glance, model.backbone.preprocessing)
     specs = graph_specs(config)
@@ -113,6 +114,19 @@ class _Back(nn.Module):
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         vectors = self.back(features)
         return self.final(vectors), vectors
+
+
+class _TalliedBack(nn.Module):
+    """Merged features, and below them sums of tallies, to logits and to the vector before the final layer."""
+
+    def __init__(self, network: PooledNetwork) -> None:
+        super().__init__()
+        self.network = network
+        self.tallies = 0 if network.gate is None else network.gate.tallies
+
+    def forward(self, merged: Tensor) -> tuple[Tensor, Tensor]:
+        vectors = self.network.back(merged[:, : -self.tallies])
+        return self.network.read(vectors, merged[:, -self.tallies :]), vectors
 
 
 def _export(module: nn.Module, spec: GraphSpec, precision: WeightPrecision) -> bytes:

@@ -39,7 +39,8 @@ class HeadOutput:
     """What gate and cheap head say of images.
 
     Attributes:
-        gate: How much of each location to let through, in (0, 1).  # (N, 1, H, W)
+        gate: How much of each location to let through, in (0, 1), and below it K maps, with some bundles,
+            that are summed over a pool.  # (N, 1 + K, H, W)
         logits: How bad each image looks.  # (N,)
     """
 
@@ -170,7 +171,8 @@ class Engine(ABC):
 
         Args:
             features: Front features of n images.  # (n, C, H, W)
-            gate: Their gates from `head` if the bundle merges gated features, and else None.  # (n, 1, H, W)
+            gate: Their gates from `head` if the bundle merges gated features, and else None.
+                # (n, 1 + K, H, W)
             pools: Image numbers of each pool, −1 where a place is empty.  # (m, up to pool_size)
             pool_size: Which counting network; one that serves several sizes gives the outputs of this one.
         """
@@ -181,7 +183,7 @@ class Engine(ABC):
                 f"not of {pool_size}"
             )
         file = config.counting_graph(pool_size)
-        features = _checked(features, self._specs[file].input)
+        features = _checked(features, self._specs[HEAD_GRAPH].input)
         if (gate is None) == (config.merge == "gated"):
             raise ValueError(
                 f"the bundle merges by {config.merge!r}: "

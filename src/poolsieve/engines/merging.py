@@ -38,24 +38,31 @@ def checked_pools(pools: ArrayLike, images: int, pool_size: int) -> NDArray[np.i
 def merge_block(
     features: NDArray[np.float32], gate: NDArray[np.float32] | None, pools: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """Entry-wise maximum over each pool's images, of their features or of features times gate.
+    """Entry-wise maximum over each pool's images, of features or of features times gate; sums of tallies.
 
     No more than the result is held at a time, and not the m·r gated maps that it is the maximum of. It is
     equal to `poolsieve.networks.merge_pools` bit by bit.
 
     Args:
         features: Front features of n images.  # (n, C, H, W)
-        gate: Their gates; None merges them as they are.  # (n, 1, H, W)
+        gate: Their gates, and below them K maps or none that are summed; None merges features as they are.
+            # (n, 1 + K, H, W)
         pools: From `checked_pools`.  # (m, r)
 
     Returns:
-        Merged features.  # (m, C, H, W)
+        Merged features, and the sums below them.  # (m, C + K, H, W)
     """
     images, channels, height, width = features.shape
-    merged = np.empty((len(pools), channels, height * width), dtype=np.float32)
+    tallies = 0 if gate is None else gate.shape[1] - 1
+    merged = np.empty((len(pools), channels + tallies, height * width), dtype=np.float32)
     rows = features.reshape(images, channels, -1)
     if gate is None:
         merge_plain(rows, pools, merged)
     else:
-        merge_gated(rows, gate.reshape(images, -1), pools, merged)
-    return merged.reshape(-1, channels, height, width)
+        opening = np.ascontiguousarray(gate[:, 0]).reshape(images, -1)
+        merge_gated(rows, opening, pools, merged)
+        for row, pool in zip(merged, pools, strict=True):
+            if tallies:  # an image that is named twice counts once
+                images_held = np.unique(pool[pool != NO_IMAGE])
+                row[channels:] = gate[images_held, 1:].sum(axis=0).reshape(tallies, -1)
+    return merged.reshape(-1, channels + tallies, height, width)

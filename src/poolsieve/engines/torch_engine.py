@@ -69,7 +69,10 @@ class TorchEngine(Engine):
         networks: dict[str, IndividualNetwork | PooledNetwork] = {INDIVIDUAL_GRAPH: model.individual}
         networks |= {pooled_graph(size): network for size, network in model.own_counting.items()}
         chosen = networks[file]
-        vectors = chosen.back(batch)
+        channels = self._specs[HEAD_GRAPH].input.shape[0]
+        vectors = chosen.back(batch[:, :channels])
+        if isinstance(chosen, PooledNetwork):
+            return chosen.read(vectors, batch[:, channels:]), vectors
         return chosen.final(vectors), vectors
 
 
@@ -93,7 +96,7 @@ def bundle_model(bundle: Bundle) -> TrainedModel:
         raise ValueError(
             f"torch cannot rebuild the bundle {bundle.name}: {error}; use another engine"
         ) from error
-    gate = Gate(backbone.feature_shape[0], config.gate_width)
+    gate = Gate(backbone.feature_shape[0], config.gate_width, tallies=config.tallies > 0)
     shared = config.counting == "shared"
     counting = counting_networks(backbone, config.pool_sizes, config.merge, gate, shared=shared)
     glance = None

@@ -25,7 +25,7 @@ class ImageRecords:
 
     Attributes:
         features: Front features, most often mapped from disk.  # (distinct, C, H, W)
-        gates: Gates.  # (distinct, 1, H, W)
+        gates: Gates, and what is tallied.  # (distinct, 1 + K, H, W)
         head_logits: The cheap head's logits.  # (distinct,)
         logits: The individual network's logits.  # (distinct, 2)
         vectors: The individual network's vectors.  # (distinct, F)

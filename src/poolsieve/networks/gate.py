@@ -21,9 +21,9 @@ class Gate(nn.Module):
     at half the size, pooled by mean and maximum, judges the whole image. A location's gate combines its own
     evidence with the judgement of the image. There is no step that depends on data, so it can be exported.
 
-    A maximum cannot count: two bad images in one place look like one. With `tallies` the gate has further maps
-    beside the opening, all over the image σ(logit − t) for some t. Merging adds them up, and the counting
-    network so hears from the gate how many images of the pool look bad.
+    A maximum cannot count: two bad images in one place look like one. With `tallies` the gate has further
+    maps beside the opening, all over the image σ(logit − t) for some t. Merging adds them up, and the
+    counting network so hears from the gate how many images of the pool look bad.
 
     Args:
         channels: Channels C of the front features.
