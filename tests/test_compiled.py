@@ -1,7 +1,11 @@
-"""Kernels compile also where nothing can be cached."""
+"""Kernels compile also where nothing can be cached, and functions as parts of them."""
 
 import subprocess
 import sys
+
+import numpy as np
+
+from poolsieve.compiled import compiled, compiled_within
 
 SCRIPT = """
 from numba.core import caching
@@ -48,3 +52,21 @@ def test_a_read_only_install_still_works(tmp_path):
     file.write_text(SCRIPT)
     done = subprocess.run([sys.executable, file], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@compiled_within
+def share(total, parts):
+    return total / parts
+
+
+@compiled
+def shares(totals, parts):
+    for k in range(len(totals)):
+        totals[k] = share(totals[k], parts)
+
+
+def test_a_part_of_a_kernel_can_be_called_from_python_too():
+    """It has no compiled entrance, so the compiled form called from Python would end the process."""
+    totals = np.array([3.0, 0.0])
+    shares(totals, 2)
+    assert totals.tolist() == [share(3.0, 2), share(0.0, 2)] == [1.5, 0.0]

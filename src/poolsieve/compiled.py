@@ -1,4 +1,4 @@
-"""The decorator for numba kernels: compiled once, kept on disk where that is possible."""
+"""The decorators for numba kernels: compiled once, kept on disk where that is possible."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+"""No entrance for callers in C: nobody uses it, and it takes time to compile."""
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -18,13 +21,25 @@ def compiled(function: Kernel) -> Kernel:
     as in numpy. Where no cache can be written (a read-only install without a home, a full disk) the kernel is
     compiled afresh in each process instead of failing.
     """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     try:
-        kernel = numba.njit(cache=True, **options)(function)
+        kernel = numba.njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # numba: "no locator available"
-        return numba.njit(**options)(function)
+        return numba.njit(**_OPTIONS)(function)
     _forgive_failed_saves(kernel)
     return kernel
+
+
+def compiled_within(function: Kernel) -> Kernel:
+    """Let kernels call a function, compiled as a part of them; called from Python it runs as Python.
+
+    It gets neither an entrance from Python nor a file of its own, which take about as long to compile as a
+    short function itself.
+    """
+    options: dict[str, Any] = {**_OPTIONS, "no_cpython_wrapper": True}
+    part: Any = function
+    part._compiled = numba.njit(**options)(function)  # to be kept: numba's type refers to it weakly
+    part._numba_type_ = part._compiled._numba_type_  # what kernels take the function for
+    return function
 
 
 def _forgive_failed_saves(kernel: Any) -> None:

@@ -50,10 +50,7 @@ class BeliefPropagation(Decoder):
         log_odds, settled = propagate_beliefs(
             np.exp(likelihoods_of(readings, self.noise, design.pool_size)),
             prior_log_odds(priors),
-            design.pools,
-            design.pools_of,
-            design.places_of,
-            design.pool_sizes,
+            design,
             int(self.rounds),
             float(self.damping),
             float(self.tolerance),

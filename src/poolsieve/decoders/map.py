@@ -43,10 +43,7 @@ class MAP(Decoder):
         x, objective, proven = least_cost(
             np.ascontiguousarray(costs, dtype=np.float64),
             -prior_log_odds(priors),
-            design.pools,
-            design.pools_of,
-            design.places_of,
-            design.pool_sizes,
+            design,
             NO_LIMIT if self.node_limit is None else int(self.node_limit),
         )
         return Decoding(x.astype(np.float64), x, proven, objective)

@@ -29,10 +29,7 @@ def solve_native(
     x, objective, proven = least_squares(
         counts,
         float(penalty),
-        design.pools,
-        design.pools_of,
-        design.places_of,
-        design.pool_sizes,
+        design,
         objective_step(penalty, design),
         NO_LIMIT if node_limit is None else int(node_limit),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from poolsieve.compiled import compiled
+from poolsieve.compiled import compiled, compiled_within
 
 EMPTY = -1
 _BITS_PER_CYCLE = 6
@@ -17,7 +17,7 @@ _PARTNERS = 20
 """Partners looked at for one bad edge before the best of them is taken."""
 
 
-@compiled
+@compiled_within
 def _draw(state):
     """Next 64 random bits; `state` is an array of one uint64."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -27,7 +27,7 @@ def _draw(state):
     return z ^ (z >> np.uint64(31))
 
 
-@compiled
+@compiled_within
 def _draw_below(state, bound):
     """Random integer in 0..bound−1, for bounds below 2^32."""
     return np.int64(((_draw(state) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
@@ -36,7 +36,7 @@ def _draw_below(state, bound):
 # ---- quasi-cyclic
 
 
-@compiled
+@compiled_within
 def _claim(used, i, shift, shifts, column, weight, size):
     """Mark the differences that `shift` in block (i, column) makes; undo and say False on a repetition."""
     block_rows = used.shape[0]
@@ -63,31 +63,36 @@ def _claim(used, i, shift, shifts, column, weight, size):
 
 
 @compiled
-def choose_shifts(block_rows, block_columns, weight, size, ordered, seed):
-    """Greedy shifts of a grid of circulants, so that no difference of two block rows comes twice.
+def draw_shifts(state, shifts, used, candidates):
+    """Random shifts of a grid of circulants, so that no difference of two block rows comes twice.
+
+    Args:
+        state: A seed.  # (1,) uint64
+        shifts: Written to; EMPTY at first.  # (block_rows, block_columns, weight)
+        used: Differences of two block rows; False at first.  # (block_rows, block_rows, size)
+        candidates: 0..size−1 in any order; shuffled.  # (size,)
 
     Returns:
-        Whether it worked, and the shifts.  # bool, (block_rows, block_columns, weight)
+        Whether it worked.
     """
-    state = np.array([seed], dtype=np.uint64)
-    shifts = np.full((block_rows, block_columns, weight), EMPTY, dtype=np.int64)
-    used = np.zeros((block_rows, block_rows, size), dtype=np.bool_)
-    candidates = np.arange(size)
+    block_rows, block_columns, weight = shifts.shape
+    size = candidates.shape[0]
     for column in range(block_columns):
         for w in range(weight):
             for i in range(block_rows):
                 found = False
-                for k in range(size):
-                    if not ordered:  # a shuffle, carried only as far as it is needed
-                        other = k + _draw_below(state, size - k)
-                        candidates[k], candidates[other] = candidates[other], candidates[k]
-                    if _claim(used, i, candidates[k], shifts, column, weight, size):
-                        shifts[i, column, w] = candidates[k]
+                for k in range(size):  # a shuffle, carried only as far as it is needed
+                    other = k + _draw_below(state, size - k)
+                    shift = candidates[other]
+                    candidates[other] = candidates[k]
+                    candidates[k] = shift
+                    if _claim(used, i, shift, shifts, column, weight, size):
+                        shifts[i, column, w] = shift
                         found = True
                         break
                 if not found:
-                    return False, shifts
-    return True, shifts
+                    return False
+    return True
 
 
 # ---- edge switching
@@ -95,7 +100,7 @@ def choose_shifts(block_rows, block_columns, weight, size, ordered, seed):
 # A slot is a place in a pool: pools[q, p] is an image j, and pools_of[j, ranks[q, p]] == q.
 
 
-@compiled
+@compiled_within
 def _allowed(pools, pools_of, x, p, y, q):
     """Whether slots (x, p) and (y, q) may trade their images without an image coming twice to a pool."""
     j, k = pools[x, p], pools[y, q]
@@ -107,21 +112,21 @@ def _allowed(pools, pools_of, x, p, y, q):
     return True
 
 
-@compiled
+@compiled_within
 def _place(pools, pools_of, ranks, x, p, image, rank):
     pools[x, p] = image
     ranks[x, p] = rank
     pools_of[image, rank] = x
 
 
-@compiled
+@compiled_within
 def _trade(pools, pools_of, ranks, x, p, y, q):
     j, u, k, v = pools[x, p], ranks[x, p], pools[y, q], ranks[y, q]
     _place(pools, pools_of, ranks, x, p, k, v)
     _place(pools, pools_of, ranks, y, q, j, u)
 
 
-@compiled
+@compiled_within
 def _cycles(pools, pools_of, marks, x, p):
     """Number of 2×2 blocks of ones that the entry at slot (x, p) is part of."""
     j = pools[x, p]
@@ -146,7 +151,7 @@ def _cycles(pools, pools_of, marks, x, p):
     return total
 
 
-@compiled
+@compiled_within
 def _try_trade(pools, pools_of, ranks, marks, x, p, y, q):
     """Trade, and say by how many 2×2 blocks the matrix changed."""
     j, u, k, v = pools[x, p], ranks[x, p], pools[y, q], ranks[y, q]

@@ -17,14 +17,16 @@ Arrays of the search state, all indexed as in `Pooling`: `status` −1 free, 0, 
 `free` images of each pool; `share[q, place]` of an image's weight that pool q carries; `trail` the images
 assigned so far, in order.
 
-Numbers that start as constants are written `np.int64(0)`, and image numbers are int64 throughout: numba would
-else compile a callee for every constant and width that it is called with, which made up a quarter of the
-time of the first run.
+The first run waits until numba has compiled all this, so a few things keep that short. Scratch is made
+outside: numba compiles numpy's constructors anew for every type and caller. Whole numbers are int64
+throughout, and those that start as constants are written `np.int64(0)`: it would else compile a callee for
+every width and constant that it is called with. Both decoders share one kernel, because callees are
+optimised again in each.
 """
 
 import numpy as np
 
-from poolsieve.compiled import compiled
+from poolsieve.compiled import compiled, compiled_within
 from poolsieve.decoders.kernels.dual_bound import diffuse, lower_bound, min_marginals
 
 INFINITY = 1e300
@@ -36,7 +38,7 @@ ROOT_SWEEPS = 30
 NODE_SWEEPS = 1
 
 
-@compiled
+@compiled_within
 def _assign(j, value, status, ones, free, pools_of, trail, depth):
     status[j] = value
     for u in range(pools_of.shape[1]):
@@ -49,7 +51,7 @@ def _assign(j, value, status, ones, free, pools_of, trail, depth):
     return depth + 1
 
 
-@compiled
+@compiled_within
 def _undo(target, status, ones, free, pools_of, trail, depth):
     """Take assignments back until only `target` of them stand."""
     while depth > target:
@@ -65,7 +67,7 @@ def _undo(target, status, ones, free, pools_of, trail, depth):
     return depth
 
 
-@compiled
+@compiled_within
 def _fix_dominated(members, member_count, status, ones, free, pools_of, cost, weight, trail, depth):
     """Fix images whose flag never pays, or always does, whatever the other free images become."""
     changed = True
@@ -98,13 +100,16 @@ def _fix_dominated(members, member_count, status, ones, free, pools_of, cost, we
     return depth
 
 
-@compiled
-def _component(start, label, component, status, pools, pools_of, members, own_pools, pool_label):
-    """Free images connected to `start` through pools, and those pools; returns both counts."""
+@compiled_within
+def _component(start, best, joined, status, pools, pools_of, members, own_pools):
+    """Free images connected to `start` through pools, and those pools; returns both counts.
+
+    `best` of an image and `joined` of a pool are −1 until they are found.
+    """
     member_count = 1
     own_count = 0
     members[0] = start
-    component[start] = label
+    best[start] = 0
     head = 0
     while head < member_count:
         j = members[head]
@@ -113,23 +118,23 @@ def _component(start, label, component, status, pools, pools_of, members, own_po
             q = pools_of[j, u]
             if q < 0:
                 break
-            if pool_label[q] == label:
+            if joined[q] >= 0:
                 continue
-            pool_label[q] = label
+            joined[q] = 0
             own_pools[own_count] = q
             own_count += 1
             for place in range(pools.shape[1]):
                 i = pools[q, place]
                 if i < 0:
                     break
-                if status[i] < 0 and component[i] < 0:
-                    component[i] = label
+                if status[i] < 0 and best[i] < 0:
+                    best[i] = 0
                     members[member_count] = i
                     member_count += 1
     return member_count, own_count
 
 
-@compiled
+@compiled_within
 def _greedy(
     members,
     member_count,
@@ -177,13 +182,16 @@ def _greedy(
     return value
 
 
-@compiled
+@compiled_within
 def _solve_component(
     members, member_count, own_pools, own_count, status, ones, free, pools, pools_of, places_of, cost, weight,
-    share, buffer, gain, trail, best, branch_image, branch_value, branch_tried, branch_depth, fixes, step,
-    node_budget,
+    share, buffer, trail, best, branch_value, branch_depth, fixes, step, node_budget,
 ):  # fmt: skip
-    """Best values of one component's images into `best`; returns nodes used and whether that is proven."""
+    """Best values of one component's images into `best`; returns how much of the budget is left.
+
+    −1 if it was not enough to prove them best. The branch at `level` set the image at `branch_depth[level]`
+    of the trail to `branch_value[level]`, which is −1 once both values were tried.
+    """
     depth = np.int64(0)
     least_gain = max(SLACK, step - STEP_SLACK)  # what a better solution gains at least
     best_value = _greedy(
@@ -207,7 +215,7 @@ def _solve_component(
         nodes += 1
         if nodes > node_budget:
             _undo(np.int64(0), status, ones, free, pools_of, trail, depth)
-            return nodes, False
+            return -1
         sweeps = ROOT_SWEEPS if nodes == 1 else NODE_SWEEPS
         pruned = False
         branch = np.int64(-1)
@@ -231,7 +239,7 @@ def _solve_component(
                 before = bound
                 diffuse(
                     members, member_count, status, ones, pools, pools_of, places_of, cost, weight, share,
-                    buffer, gain,
+                    buffer,
                 )  # fmt: skip
                 bound = paid + lower_bound(own_pools, own_count, status, ones, pools, cost, share, buffer)
                 if sweep > 0 and bound - before < 1e-4:
@@ -287,9 +295,7 @@ def _solve_component(
                 for a in range(member_count):
                     best[members[a]] = status[members[a]]
             else:
-                branch_image[level] = branch
                 branch_value[level] = first_value
-                branch_tried[level] = 1
                 branch_depth[level] = depth
                 level += 1
                 depth = _assign(branch, first_value, status, ones, free, pools_of, trail, depth)
@@ -297,82 +303,22 @@ def _solve_component(
         # back to the deepest branch with a value not yet tried
         while level > 0:
             depth = _undo(branch_depth[level - 1], status, ones, free, pools_of, trail, depth)
-            if branch_tried[level - 1] == 1:
-                branch_tried[level - 1] = 2
+            if branch_value[level - 1] >= 0:
                 other = 1 - branch_value[level - 1]
-                depth = _assign(branch_image[level - 1], other, status, ones, free, pools_of, trail, depth)
+                branch_value[level - 1] = -1
+                depth = _assign(trail[depth], other, status, ones, free, pools_of, trail, depth)
                 break
             level -= 1
         if level == 0:
             _undo(np.int64(0), status, ones, free, pools_of, trail, depth)
-            return nodes, True
+            return node_budget - nodes
 
 
-@compiled
-def _solve_chunk(cost, weight, pools, pools_of, places_of, pool_sizes, step, node_limit, x):
-    """Solve one chunk into `x`; returns the objective and whether it is proven least."""
-    pool_count, width = pools.shape
-    images = pools_of.shape[0]
-    status = np.full(images, -1, dtype=np.int8)
-    ones = np.zeros(pool_count, dtype=np.int32)
-    free = pool_sizes.astype(np.int32)
-    trail = np.empty(images + 1, dtype=np.int64)
-    everyone = np.arange(images)
-    _fix_dominated(everyone, images, status, ones, free, pools_of, cost, weight, trail, np.int64(0))
-    proven = True
-    nodes_left = node_limit
-    component = np.full(images, -1, dtype=np.int32)
-    pool_label = np.full(pool_count, -1, dtype=np.int32)
-    members = np.empty(images, dtype=np.int64)
-    own_pools = np.empty(pool_count, dtype=np.int32)
-    best = np.zeros(images, dtype=np.int64)
-    branch_image = np.empty(images + 1, dtype=np.int64)
-    branch_value = np.empty(images + 1, dtype=np.int64)
-    branch_tried = np.empty(images + 1, dtype=np.int8)
-    branch_depth = np.empty(images + 1, dtype=np.int64)
-    fixes = np.empty(images, dtype=np.int64)
-    share = np.zeros((pool_count, width))
-    buffer = np.empty(width + 1)
-    gain = np.empty(pools_of.shape[1])
-    label = np.int64(0)
-    for start in range(images):
-        if status[start] >= 0:
-            continue
-        member_count, own_count = _component(
-            start, label, component, status, pools, pools_of, members, own_pools, pool_label
-        )
-        label += 1
-        for a in range(member_count):
-            j = members[a]
-            pools_here = 0
-            while pools_here < pools_of.shape[1] and pools_of[j, pools_here] >= 0:
-                pools_here += 1
-            for u in range(pools_here):
-                share[pools_of[j, u], places_of[j, u]] = weight[j] / pools_here
-        used, component_proven = _solve_component(
-            members, member_count, own_pools, own_count, status, ones, free, pools, pools_of, places_of, cost,
-            weight, share, buffer, gain, trail, best, branch_image, branch_value, branch_tried, branch_depth,
-            fixes, step, nodes_left,
-        )  # fmt: skip
-        nodes_left = max(nodes_left - used, 0)
-        proven = proven and component_proven
-        for a in range(member_count):
-            j = members[a]
-            _assign(j, best[j], status, ones, free, pools_of, trail, np.int64(0))
-    objective = 0.0
-    for q in range(pool_count):
-        objective += cost[q, ones[q]]
-    for j in range(images):
-        x[j] = status[j] == 1
-        objective += weight[j] * status[j]
-    return objective, proven
-
-
-@compiled
-def _nothing_pays(reading, penalty, pools_of):
-    """Whether no flag can lower ‖y − Φx‖² + λ·Σx, as in most chunks at low prevalence."""
+@compiled_within
+def _nothing_pays(reading, weight, pools_of):
+    """Whether no flag can lower ‖y − Φx‖² + Σ_j weight_j·x_j, as in most chunks at low prevalence."""
     for j in range(pools_of.shape[0]):
-        change = penalty
+        change = weight[j]
         for u in range(pools_of.shape[1]):
             q = pools_of[j, u]
             if q < 0:
@@ -384,7 +330,105 @@ def _nothing_pays(reading, penalty, pools_of):
 
 
 @compiled
-def least_squares(readings, penalty, pools, pools_of, places_of, pool_sizes, step, node_limit):
+def _minimise(
+    readings, costs, weights, pools, pools_of, places_of, pool_sizes, step, node_limit, x, objective, proven,
+    status, best, members, trail, branch_value, branch_depth, fixes, ones, free, joined, own_pools, share,
+    buffer,
+):  # fmt: skip
+    """Solve every chunk into `x`, `objective` and `proven`; the arrays from `status` on are scratch.
+
+    Where there are `readings`, the costs are squared differences from them: `costs` is then scratch for one
+    chunk, and the one row of `weights` is that of all chunks.
+    """
+    images, width = pools_of.shape
+    for chunk in range(x.shape[0]):
+        row = chunk if readings.shape[0] == 0 else 0
+        cost = costs[row]
+        weight = weights[row]
+        total = 0.0
+        if readings.shape[0] > 0:
+            reading = readings[chunk]
+            if _nothing_pays(reading, weight, pools_of):
+                for q in range(reading.shape[0]):
+                    total += reading[q] * reading[q]
+                for j in range(images):
+                    x[chunk, j] = False
+                objective[chunk] = total
+                proven[chunk] = True
+                continue
+            for q in range(reading.shape[0]):
+                for k in range(cost.shape[1]):
+                    cost[q, k] = (reading[q] - k) * (reading[q] - k)
+        for j in range(images):
+            status[j] = -1
+            best[j] = -1
+            members[j] = j
+        for q in range(pools.shape[0]):
+            ones[q] = 0
+            free[q] = pool_sizes[q]
+            joined[q] = -1
+        _fix_dominated(members, images, status, ones, free, pools_of, cost, weight, trail, np.int64(0))
+        nodes_left = node_limit
+        proven[chunk] = True
+        for start in range(images):
+            if status[start] >= 0:
+                continue
+            member_count, own_count = _component(
+                start, best, joined, status, pools, pools_of, members, own_pools
+            )
+            for a in range(member_count):
+                j = members[a]
+                pools_here = 0
+                while pools_here < width and pools_of[j, pools_here] >= 0:
+                    pools_here += 1
+                for u in range(pools_here):
+                    share[pools_of[j, u], places_of[j, u]] = weight[j] / pools_here
+            nodes_left = _solve_component(
+                members, member_count, own_pools, own_count, status, ones, free, pools, pools_of, places_of,
+                cost, weight, share, buffer, trail, best, branch_value, branch_depth, fixes, step, nodes_left,
+            )  # fmt: skip
+            if nodes_left < 0:
+                proven[chunk] = False
+                nodes_left = np.int64(0)
+            for a in range(member_count):
+                j = members[a]
+                _assign(j, best[j], status, ones, free, pools_of, trail, np.int64(0))
+        for q in range(pools.shape[0]):
+            total += cost[q, ones[q]]
+        for j in range(images):
+            x[chunk, j] = status[j] == 1
+            total += weight[j] * status[j]
+        objective[chunk] = total
+
+
+def _solve(readings, costs, weights, chunks, design, step, node_limit):
+    """Make the results and the scratch, and solve."""
+    pool_count, images = design.shape
+    x = np.empty((chunks, images), dtype=np.bool_)
+    objective = np.empty(chunks)
+    proven = np.empty(chunks, dtype=np.bool_)
+    _minimise(
+        readings,
+        costs,
+        weights,
+        design.pools.astype(np.int64),
+        design.pools_of.astype(np.int64),
+        design.places_of.astype(np.int64),
+        design.pool_sizes.astype(np.int64),
+        step,
+        node_limit,
+        x,
+        objective,
+        proven,
+        *np.empty((7, images + 1), dtype=np.int64),
+        *np.empty((4, pool_count), dtype=np.int64),
+        np.empty((pool_count, design.pool_size)),
+        np.empty(design.pool_size + 1),
+    )
+    return x, objective, proven
+
+
+def least_squares(readings, penalty, design, step, node_limit):
     """MIP: minimise ‖y − Φx‖² + λ·Σx over binary x for every row y of `readings`.
 
     Any two objective values must differ by a multiple of `step`; 0 if nothing is known.
@@ -392,33 +436,12 @@ def least_squares(readings, penalty, pools, pools_of, places_of, pool_sizes, ste
     Returns:
         x (chunks, n), the objective (chunks,), and whether it is proven least (chunks,).
     """
-    chunks, pool_count = readings.shape
-    images = pools_of.shape[0]
-    x = np.empty((chunks, images), dtype=np.bool_)
-    objective = np.empty(chunks)
-    proven = np.empty(chunks, dtype=np.bool_)
-    cost = np.empty((pool_count, pools.shape[1] + 1))
-    weight = np.full(images, penalty)
-    for chunk in range(chunks):
-        if _nothing_pays(readings[chunk], penalty, pools_of):
-            for j in range(images):
-                x[chunk, j] = False
-            objective[chunk] = 0.0
-            for q in range(pool_count):
-                objective[chunk] += readings[chunk, q] ** 2
-            proven[chunk] = True
-            continue
-        for q in range(pool_count):
-            for k in range(cost.shape[1]):
-                cost[q, k] = (readings[chunk, q] - k) ** 2
-        objective[chunk], proven[chunk] = _solve_chunk(
-            cost, weight, pools, pools_of, places_of, pool_sizes, step, node_limit, x[chunk]
-        )
-    return x, objective, proven
+    scratch = np.empty((1, design.pool_count, design.pool_size + 1))
+    weights = np.full((1, design.images), penalty)
+    return _solve(readings, scratch, weights, len(readings), design, step, node_limit)
 
 
-@compiled
-def least_cost(costs, weights, pools, pools_of, places_of, pool_sizes, node_limit):
+def least_cost(costs, weights, design, node_limit):
     """MAP: minimise Σ_q costs[q, (Φx)_q] + Σ_j weights_j·x_j over binary x for every chunk.
 
     `costs` (chunks, m, r + 1) are finite; `weights` (chunks, n), the cost of each flag, may be negative.
@@ -426,13 +449,5 @@ def least_cost(costs, weights, pools, pools_of, places_of, pool_sizes, node_limi
     Returns:
         x (chunks, n), the objective (chunks,), and whether it is proven least (chunks,).
     """
-    chunks = costs.shape[0]
-    images = pools_of.shape[0]
-    x = np.empty((chunks, images), dtype=np.bool_)
-    objective = np.empty(chunks)
-    proven = np.empty(chunks, dtype=np.bool_)
-    for chunk in range(chunks):
-        objective[chunk], proven[chunk] = _solve_chunk(
-            costs[chunk], weights[chunk], pools, pools_of, places_of, pool_sizes, 0.0, node_limit, x[chunk]
-        )
-    return x, objective, proven
+    none = np.empty((0, design.pool_count), dtype=np.int64)
+    return _solve(none, costs, weights, len(costs), design, 0.0, node_limit)

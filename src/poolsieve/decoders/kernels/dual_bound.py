@@ -8,10 +8,10 @@ minimum is exact: for each count it takes the free images with the smallest shar
 
 import numpy as np
 
-from poolsieve.compiled import compiled
+from poolsieve.compiled import compiled_within
 
 
-@compiled
+@compiled_within
 def _sorted_shares(q, skip, status, pools, share, buffer):
     """Shares of pool q's free images but `skip`, ascending, into `buffer`; returns how many."""
     count = 0
@@ -30,20 +30,7 @@ def _sorted_shares(q, skip, status, pools, share, buffer):
     return count
 
 
-@compiled
-def _pool_minimum(q, status, ones, pools, cost, share, buffer):
-    """Least cost of pool q alone: its count's cost plus the shares of the images that make it."""
-    count = _sorted_shares(q, np.int64(-1), status, pools, share, buffer)
-    base = ones[q]
-    best = cost[q, base]
-    paid = 0.0
-    for b in range(count):
-        paid += buffer[b]
-        best = min(best, cost[q, base + b + 1] + paid)
-    return best
-
-
-@compiled
+@compiled_within
 def min_marginals(q, j, status, ones, pools, cost, share, buffer):
     """Least cost of pool q with image j at 0 and at 1, without j's own share."""
     count = _sorted_shares(q, j, status, pools, share, buffer)
@@ -58,10 +45,8 @@ def min_marginals(q, j, status, ones, pools, cost, share, buffer):
     return without, within
 
 
-@compiled
-def diffuse(
-    members, member_count, status, ones, pools, pools_of, places_of, cost, weight, share, buffer, gain
-):
+@compiled_within
+def diffuse(members, member_count, status, ones, pools, pools_of, places_of, cost, weight, share, buffer):
     """One sweep: split each free image's weight so that all its pools want it equally."""
     for a in range(member_count):
         j = members[a]
@@ -74,17 +59,27 @@ def diffuse(
             if q < 0:
                 break
             without, within = min_marginals(q, j, status, ones, pools, cost, share, buffer)
-            gain[u] = within - without
-            total += gain[u]
+            gain = within - without
+            share[q, places_of[j, u]] = gain  # for now; no other pool looks at it
+            total += gain
             width += 1
         for u in range(width):
-            share[pools_of[j, u], places_of[j, u]] = total / width - gain[u]
+            q = pools_of[j, u]
+            share[q, places_of[j, u]] = total / width - share[q, places_of[j, u]]
 
 
-@compiled
+@compiled_within
 def lower_bound(own_pools, own_count, status, ones, pools, cost, share, buffer):
-    """Sum of the pools' own minima."""
+    """Sum of the pools' own minima: a count's cost plus the shares of the images that make it."""
     total = 0.0
-    for b in range(own_count):
-        total += _pool_minimum(own_pools[b], status, ones, pools, cost, share, buffer)
+    for a in range(own_count):
+        q = own_pools[a]
+        count = _sorted_shares(q, np.int64(-1), status, pools, share, buffer)
+        base = ones[q]
+        best = cost[q, base]
+        paid = 0.0
+        for b in range(count):
+            paid += buffer[b]
+            best = min(best, cost[q, base + b + 1] + paid)
+        total += best
     return total

@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 
-from poolsieve.compiled import compiled
+from poolsieve.compiled import compiled, compiled_within
 
 LARGEST_MESSAGE = 40.0
 """Log-odds beyond this say no more: the probability of error is below 1e-17."""
 SMALLEST = 1e-300
 
 
-@compiled
+@compiled_within
 def _pool_messages(size, likelihood, belief, before, after, message):
     """Log-odds that a pool sends to each of its images, given what the others believe.
 
@@ -41,33 +41,14 @@ def _pool_messages(size, likelihood, belief, before, after, message):
 
 
 @compiled
-def propagate_beliefs(
-    likelihoods, prior_log_odds, pools, pools_of, places_of, pool_sizes, rounds, damping, tolerance
-):
-    """Posterior log-odds of every image.
-
-    A pool is visited again only while what its images tell it still changes, which leaves most pools of a
-    chunk with few bad images alone after the first rounds. Damping starts with the second round.
-
-    `likelihoods` (chunks, m, r + 1) are P(reading | count) up to a factor, at most 1; `prior_log_odds`
-    (chunks, n) are finite.
-
-    Returns:
-        Log-odds (chunks, n) and whether the messages settled within `rounds` (chunks,).
-    """
-    chunks = likelihoods.shape[0]
-    pool_count, width = pools.shape
+def _propagate(
+    likelihoods, prior_log_odds, pools, pools_of, places_of, pool_sizes, rounds, damping, tolerance,
+    posterior, settled, belief, message, stale, touched, before, after, fresh,
+):  # fmt: skip
+    """Do as `propagate_beliefs` says, into `posterior` and `settled`; the arrays behind them are scratch."""
+    pool_count = pools.shape[0]
     images, weight = pools_of.shape
-    posterior = np.empty((chunks, images))
-    settled = np.empty(chunks, dtype=np.bool_)
-    belief = np.empty((pool_count, width))
-    message = np.empty((pool_count, width))
-    fresh = np.empty(width)
-    stale = np.empty(pool_count, dtype=np.bool_)
-    touched = np.empty(images, dtype=np.bool_)
-    before = np.empty((width + 1, width + 2))
-    after = np.empty((width + 2, width + 2))
-    for chunk in range(chunks):
+    for chunk in range(posterior.shape[0]):
         for j in range(images):
             posterior[chunk, j] = prior_log_odds[chunk, j]
         for q in range(pool_count):
@@ -79,7 +60,8 @@ def propagate_beliefs(
         for turn in range(rounds):
             keep = damping if turn > 0 else 0.0
             visited = False
-            touched[:] = False
+            for j in range(images):
+                touched[j] = False
             for q in range(pool_count):
                 if not stale[q]:
                     continue
@@ -120,4 +102,42 @@ def propagate_beliefs(
                 if q < 0:
                     break
                 posterior[chunk, j] += message[q, places_of[j, u]]
+
+
+def propagate_beliefs(likelihoods, prior_log_odds, design, rounds, damping, tolerance):
+    """Posterior log-odds of every image.
+
+    A pool is visited again only while what its images tell it still changes, which leaves most pools of a
+    chunk with few bad images alone after the first rounds. Damping starts with the second round.
+
+    `likelihoods` (chunks, m, r + 1) are P(reading | count) up to a factor, at most 1; `prior_log_odds`
+    (chunks, n) are finite.
+
+    Returns:
+        Log-odds (chunks, n) and whether the messages settled within `rounds` (chunks,).
+    """
+    chunks = len(likelihoods)
+    (pool_count, images), width = design.shape, design.pool_size
+    posterior = np.empty((chunks, images))
+    settled = np.empty(chunks, dtype=np.bool_)
+    _propagate(
+        likelihoods,
+        prior_log_odds,
+        design.pools,
+        design.pools_of,
+        design.places_of,
+        design.pool_sizes,
+        rounds,
+        damping,
+        tolerance,
+        posterior,
+        settled,
+        np.empty((pool_count, width)),
+        np.empty((pool_count, width)),
+        np.empty(pool_count, dtype=np.bool_),
+        np.empty(images, dtype=np.bool_),
+        np.empty((width + 1, width + 2)),
+        np.empty((width + 2, width + 2)),
+        np.empty(width),
+    )
     return posterior, settled
