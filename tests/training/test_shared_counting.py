@@ -28,6 +28,7 @@ from poolsieve.training.sampling import split_by_shares
 PLAN = TrainingPlan(
     pool_sizes=(4, 2),
     tallies=True,
+    clean_share=0.9,
     views=2,
     individual_epochs=4,
     epochs=5,

@@ -99,6 +99,13 @@ def train(
             "\\[default: no-tallies]",
         ),
     ] = None,
+    clean_share: Annotated[
+        float | None,
+        typer.Option(
+            help="Least share of clean validation pools that are to be read as 0, such as 0.95; the bias of "
+            "count 0 is raised if need be. \\[default: as it is learnt]"
+        ),
+    ] = None,
     individual_epochs: Annotated[
         int | None,
         typer.Option(
@@ -249,6 +256,7 @@ def train(
         "front_epochs": front_epochs,
         "gate_width": gate_width,
         "tallies": tallies,
+        "clean_share": clean_share,
         "individual_epochs": individual_epochs,
         "epochs": epochs,
         "pools_per_epoch": pools_per_epoch,

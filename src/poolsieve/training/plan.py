@@ -174,6 +174,9 @@ class TrainingPlan:
         head_weight: Weight of the image logit's loss beside that of the count.
         count_smoothing: Share of a count's target given to its two neighbours, so that a reading that is
             wrong by one costs less than one that is wrong by many.
+        clean_share: Least share of clean validation pools, of a network's largest size, that are to be read as
+            0. Where they are fewer after training, the bias of count 0 is raised; None leaves it. Pools that
+            are clean and not read so cost retests, while a higher bias misses more bad images.
         validation_pools: Fixed pools by which the best epoch is selected.
         test_pools: Pools of the test split that are reported.
         prevalence: Prevalence p in the selection of the best epoch.
@@ -213,6 +216,7 @@ class TrainingPlan:
     shares: tuple[float, ...] | None = None
     head_weight: float = 0.5
     count_smoothing: float = 0.0
+    clean_share: float | None = None
     validation_pools: int = 1000
     test_pools: int = 4000
     prevalence: float = 0.1
@@ -227,6 +231,12 @@ class TrainingPlan:
         _require(self.merge in ("gated", "max"), "merge", self.merge, "'gated' or 'max'")
         if self.tallies and self.merge == "max":
             raise ValueError("the plain maximum has no gate to tally: use merge='gated' or no tallies")
+        if self.clean_share is not None:
+            _require(0 < self.clean_share < 1, "clean_share", self.clean_share, "a number between 0 and 1")
+            if self.outliers is not None:
+                raise ValueError(
+                    "clean_share is for classification: off-topic pools are read by their density"
+                )
         _require(self.counting in ("shared", "separate"), "counting", self.counting, "'shared' or 'separate'")
         _require(
             self.front in ("frozen", "tuned", "whole"), "front", self.front, "'frozen', 'tuned' or 'whole'"

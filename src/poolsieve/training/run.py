@@ -37,7 +37,7 @@ from poolsieve.training.phases import Learner, run_phase
 from poolsieve.training.plan import TrainingPlan
 from poolsieve.training.results import measure, table_lines
 from poolsieve.training.sampling import epoch_generator, require_enough
-from poolsieve.training.validation import calibrate
+from poolsieve.training.validation import calibrate, raise_clean_readings
 
 ROTATION = 30.0
 """Degrees by which validation and test images are turned at most if the plan says so."""
@@ -129,6 +129,10 @@ def _train_all(
             return cached("train")
 
         _train_backs(model, lambda: cached("train"), pools, validation, plan, phases)
+    for size, network in model.own_counting.items():
+        raised = raise_clean_readings(network, validation, plan)
+        if raised:
+            reporter.line(f"pools of {size}: bias of count 0 raised by {raised:.3f}")
     kind = "classification" if plan.outliers is None else "outlier"
     settings = {"task": task, "kind": kind, "squaring": plan.squaring, "plan": plan.to_json()}
     save_model(out, model, settings)

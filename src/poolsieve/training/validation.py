@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from poolsieve.calibration import (
     EVEN,
@@ -22,8 +26,8 @@ from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.learners import validation_pools
 from poolsieve.training.models import TrainedModel
 from poolsieve.training.plan import TrainingPlan
-from poolsieve.training.readings import read_images, read_pool_vectors
-from poolsieve.training.sampling import PoolBatch, epoch_generator
+from poolsieve.training.readings import read_images, read_pool_vectors, read_pools
+from poolsieve.training.sampling import PoolBatch, draw_pools, epoch_generator
 
 CHUNKS = 20
 """Chunks of validation images on which errors of pools that share an image are compared."""
@@ -73,6 +77,32 @@ def calibrate(
         glance=None if glances is None else fit_scaling(paired(glances), labels),
         glance_roc=None if glances is None else roc_curve(glances, labels),
     )
+
+
+@torch.no_grad()
+def raise_clean_readings(network: PooledNetwork, inputs: CachedInputs, plan: TrainingPlan) -> float:
+    """Raise the bias of count 0 until enough clean validation pools are read as 0.
+
+    Args:
+        network: A counting network with weights of its own; its final layer is changed.
+        inputs: Validation images.
+        plan: Its `clean_share` says how many are enough.
+
+    Returns:
+        By how much the bias was raised, 0 if that many were read as 0 before.
+    """
+    if plan.clean_share is None:
+        return 0.0
+    numbers = np.zeros(network.pool_size + 1, dtype=np.int64)
+    numbers[0] = plan.validation_pools
+    rng = epoch_generator(plan.seed, f"clean pools {network.pool_size}", 0)
+    logits = read_pools(network, inputs, draw_pools(inputs.labels, numbers, rng))
+    behind = logits[:, 1:].max(axis=1) - logits[:, 0]  # above 0 where another count is read
+    raised = max(0.0, float(np.quantile(behind, plan.clean_share, method="higher")))
+    if raised:
+        raised += 1e-5 * (1 + abs(raised))  # more than sums are rounded by
+        cast(nn.Linear, network.final).bias[0] += raised
+    return raised
 
 
 def counted(
