@@ -23,7 +23,8 @@ from poolsieve.training.plan import differing_settings
 from poolsieve.training.readings import read_pools
 from poolsieve.training.results import measure
 from poolsieve.training.run import cached_features, train
-from poolsieve.training.sampling import split_by_shares
+from poolsieve.training.sampling import draw_pools, split_by_shares
+from poolsieve.training.validation import raise_clean_readings
 
 PLAN = TrainingPlan(
     pool_sizes=(4, 2),
@@ -102,6 +103,26 @@ def learner():
     network = PooledNetwork(small_backbone(), 4, merge="gated")
     plan = replace(PLAN, pools_per_epoch=90, count_smoothing=0.2)
     return CountingLearner(network, inputs, inputs, plan, sizes=plan.pool_sizes), inputs, plan
+
+
+def test_clean_pools_are_read_as_clean_as_often_as_wanted(learner):
+    trained, inputs, plan = learner
+    network = trained.module
+    clean = draw_pools(inputs.labels, [plan.validation_pools, 0, 0, 0, 0], np.random.default_rng(1))
+    with torch.no_grad():
+        network.final.bias[0] -= 5
+    assert np.mean(read_pools(network, inputs, clean).argmax(axis=1) == 0) < 0.5
+    before = network.final.bias.clone()
+    assert raise_clean_readings(network, inputs, replace(plan, clean_share=None)) == 0
+    assert torch.equal(network.final.bias, before)
+    raised = raise_clean_readings(network, inputs, replace(plan, clean_share=0.9))
+    assert raised > 0
+    assert torch.allclose(network.final.bias - before, torch.tensor([raised, 0, 0, 0, 0]))
+    read = np.mean(read_pools(network, inputs, clean).argmax(axis=1) == 0)
+    assert 0.75 < read < 0.99  # other pools than those that it was fitted to, of the same images
+    assert raise_clean_readings(network, inputs, replace(plan, clean_share=0.9)) == 0
+    with pytest.raises(ValueError, match="clean_share"):
+        replace(plan, clean_share=1.5)
 
 
 def test_an_epoch_has_as_many_pools_of_either_size_with_its_shares(learner):

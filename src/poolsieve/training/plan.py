@@ -174,9 +174,9 @@ class TrainingPlan:
         head_weight: Weight of the image logit's loss beside that of the count.
         count_smoothing: Share of a count's target given to its two neighbours, so that a reading that is
             wrong by one costs less than one that is wrong by many.
-        clean_share: Least share of clean validation pools, of a network's largest size, that are to be read as
-            0. Where they are fewer after training, the bias of count 0 is raised; None leaves it. Pools that
-            are clean and not read so cost retests, while a higher bias misses more bad images.
+        clean_share: Least share of clean validation pools, of a network's largest size, that are to be read
+            as 0. Where they are fewer after training, the bias of count 0 is raised; None leaves it. Clean
+            pools that are not read so cost retests, while a higher bias misses more bad images.
         validation_pools: Fixed pools by which the best epoch is selected.
         test_pools: Pools of the test split that are reported.
         prevalence: Prevalence p in the selection of the best epoch.
