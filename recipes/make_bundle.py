@@ -69,7 +69,7 @@ RECIPES = {
             epochs=7,
             gate_width=56,
             tallies=True,
-            clean_share=0.95,
+            clean_share=0.93,
             shares=(0.36, 0.22, 0.13, 0.09, 0.07, 0.04, 0.03, 0.03, 0.03),
             validation_pools=2000,
         ),
