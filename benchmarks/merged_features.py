@@ -84,8 +84,10 @@ def main() -> None:
         measured = measure(bundle, engine, evidence, make_images(Path(folder), images=options.images))
     found = print_table(measured, engine, evidence, options.pools)
     if options.figure is not None:
-        alone = measured.scores[measured.drawn] > 0.5
-        best, worst = np.argmax(found), np.argmin(np.where(alone, found, np.inf))
+        known = measured.scores[measured.drawn] > 0.5
+        if found[known].min() == found.max():  # pools find all that the individual network finds
+            known[:] = True
+        best, worst = np.argmax(found), np.argmin(np.where(known, found, np.inf))
         draw([measured.drawn[best], measured.drawn[worst]], measured, options.figure)
 
 
