@@ -40,8 +40,8 @@ def merge_block(
 ) -> NDArray[np.float32]:
     """Entry-wise maximum over each pool's images, of features or of features times gate; sums of tallies.
 
-    No more than the result is held at a time, and not the m·r gated maps that it is the maximum of. It is
-    equal to `poolsieve.networks.merge_pools` bit by bit.
+    No more than the result is held at a time, and not the m·r gated maps that it is the maximum of. The
+    maximum is equal to that of `poolsieve.networks.merge_pools` bit by bit.
 
     Args:
         features: Front features of n images.  # (n, C, H, W)
@@ -61,8 +61,8 @@ def merge_block(
     else:
         opening = np.ascontiguousarray(gate[:, 0]).reshape(images, -1)
         merge_gated(rows, opening, pools, merged)
+    if gate is not None and tallies:
         for row, pool in zip(merged, pools, strict=True):
-            if tallies:  # an image that is named twice counts once
-                images_held = np.unique(pool[pool != NO_IMAGE])
-                row[channels:] = gate[images_held, 1:].sum(axis=0).reshape(tallies, -1)
+            held = np.unique(pool[pool != NO_IMAGE])  # an image that is named twice counts once
+            row[channels:] = gate[held, 1:].sum(axis=0).reshape(tallies, -1)
     return merged.reshape(-1, channels + tallies, height, width)

@@ -41,7 +41,7 @@ def merge_pools(features: Tensor, pools: Tensor | ArrayLike) -> Tensor:
 
 
 def sum_pools(maps: Tensor, pools: Tensor | ArrayLike) -> Tensor:
-    """Sums over each pool's images of small maps; empty places and images named twice count once or not.
+    """Sums over each pool's images of small maps; an image that is named twice counts once.
 
     Args:
         maps: Maps of n images.  # (n, K, H, W)
