@@ -44,7 +44,8 @@ def test_a_bound_flags_what_the_decoder_of_its_settings_flags(recorded, decoder,
 
 
 def test_one_to_six_pools_per_image_and_every_decoder_are_tried(recorded):
-    trials = all_trials(recorded[1], PREVALENCE, (4, 8))
+    trials, left_out = all_trials(recorded[1], PREVALENCE, (4, 8))
+    assert left_out == []
     tried = {
         (one.parameters["pool_size"], one.parameters["pools_per_image"], one.decoder)
         for one in trials

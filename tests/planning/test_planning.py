@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import sys
 import time
 from types import SimpleNamespace
@@ -30,7 +31,9 @@ def noisy():
     return record(NoisyEngine())
 
 
-def find(bundle, recordings, prevalence, **target):
+def find(bundle, recordings, prevalence, within=0.03, **target):
+    """150 recorded bad images cannot show a loss of less than two points."""
+    target["within"] = within
     return search(recordings, prevalence, Target(**target), bundle.config.pool_sizes, COST)
 
 
@@ -89,7 +92,7 @@ def check_promise(bundle, plan):
     assert plan.cost.low - 0.01 <= moderator.totals.meter.share <= plan.cost.high + 0.01
 
 
-@pytest.mark.parametrize(("prevalence", "within"), [(0.05, 0.05), (0.1, 0.01)])
+@pytest.mark.parametrize(("prevalence", "within"), [(0.05, 0.05), (0.1, 0.03)])
 def test_promises_are_kept_on_other_images(noisy, prevalence, within):
     bundle, recordings = noisy
     plan = find(bundle, recordings, prevalence, within=within).best
@@ -105,7 +108,7 @@ def test_plans_with_larger_pools_for_what_looks_clear_keep_their_promise(noisy):
 
 
 def test_pools_and_head_together_beat_each_alone(noisy):
-    choices = find(*noisy, 0.02, within=0.02)
+    choices = find(*noisy, 0.02, within=0.05)
     costs = {}
     for plan in choices.plans:
         costs.setdefault(plan.scheme, plan.cost.value)
@@ -115,7 +118,7 @@ def test_pools_and_head_together_beat_each_alone(noisy):
 
 
 def test_a_looser_target_never_costs_more(noisy):
-    costs = [find(*noisy, 0.02, within=within).best.cost.value for within in (0.005, 0.02, 0.06)]
+    costs = [find(*noisy, 0.02, within=within).best.cost.value for within in (0.025, 0.05, 0.1)]
     assert costs[0] + 0.006 >= costs[1] >= costs[2] - 0.006
     assert costs[2] < costs[0] - 0.02
 
@@ -137,8 +140,44 @@ def test_auto_says_what_it_cannot_reach(noisy, caplog):
     assert "no scheme reaches sensitivity ≥ 0.9999, specificity ≥ 0.9999" in caplog.text
     assert f"at most sensitivity {plans[0].sensitivity.value:.4f}" in caplog.text
     caplog.clear()
-    choose_scheme(recorded, "auto", Target(within=0.02), None, {})
+    choose_scheme(recorded, "auto", Target(within=0.05), None, {})
     assert caplog.text == ""
+
+
+def test_too_few_images_for_the_target_are_said_with_how_many_it_takes(noisy, caplog):
+    """Three in 150 is two points: with a loss of one point allowed nothing but individual testing is sure."""
+    bundle, recordings = noisy
+    best = find(bundle, recordings, 0.02, within=0.01).best
+    assert (best.scheme, best.meets_target, best.loss.high) == ("individual", True, 0)
+    assert "150 bad validation images are too few" in best.note
+    needed = int(re.search(r"About ([\d,]+) might", best.note)[1].replace(",", ""))
+    assert 150 < needed < 5000
+    alone = dataclasses.replace(recordings, pools=())
+    recorded = SimpleNamespace(config=bundle.config, has_recordings=True, recordings=lambda: alone)
+    choose_scheme(recorded, "auto", Target(within=0.012), None, {})
+    assert "too few" in caplog.text
+
+
+def test_pools_no_better_than_the_head_are_no_candidates():
+    bundle, recordings = record(NoisyEngine(pools=0))
+    choices = find(bundle, recordings, 0.02, within=0.1)
+    assert {plan.scheme for plan in choices.plans} == {"individual", "cascade"}
+    assert [line.partition(" were")[0] for line in choices.left_out] == ["pools of 4", "pools of 8"]
+    assert all("no better than the head alone" in line for line in choices.left_out)
+
+
+def test_a_threshold_of_ones_own_is_kept_and_compared_with(noisy):
+    bundle, recordings = noisy
+    alone = dataclasses.replace(recordings, pools=())
+    for threshold in (0.2, 0.83):
+        choices = find(bundle, alone, 0.05, within=0.05, threshold=threshold)
+        individual = (recordings.scores > threshold)[recordings.bad].mean()
+        assert choices.individual.sensitivity.value == pytest.approx(individual)
+        assert {plan.parameters["threshold"] for plan in choices.plans} == {threshold}
+        assert choices.best.cost.value < 0.9
+    recorded = SimpleNamespace(config=bundle.config, has_recordings=True, recordings=lambda: alone)
+    plans, _ = choose_scheme(recorded, "auto", Target(within=0.05), None, {"threshold": 0.2})
+    assert {plan.parameters["threshold"] for plan in plans} == {0.2}
 
 
 def test_planning_is_quick(noisy):

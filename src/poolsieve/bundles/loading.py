@@ -85,7 +85,7 @@ class Bundle:
 
     def read(self, file: str) -> bytes:
         """Content of one of its files, which is checked again, so that what was checked is what is used."""
-        return _read_checked(self.path, self.config, file)
+        return read_checked(self.path, self.config, file)
 
 
 def load_bundle(path_or_name: str | os.PathLike[str]) -> Bundle:
@@ -103,8 +103,8 @@ def load_bundle(path_or_name: str | os.PathLike[str]) -> Bundle:
         raise ValueError(problem)
     outliers = None
     if config.kind == "outlier":
-        outliers = OutlierReadings.from_bytes(_read_checked(folder, config, OUTLIER_FILE))
-    calibration = Calibration.from_json(json.loads(_read_checked(folder, config, CALIBRATION_FILE)))
+        outliers = OutlierReadings.from_bytes(read_checked(folder, config, OUTLIER_FILE))
+    calibration = Calibration.from_json(json.loads(read_checked(folder, config, CALIBRATION_FILE)))
     return Bundle(folder, config, calibration, digest, outliers)
 
 
@@ -166,7 +166,8 @@ def _config_and_hash(folder: Path) -> tuple[BundleConfig, str]:
         raise ValueError(f"{file}: {error}") from error
 
 
-def _read_checked(folder: Path, config: BundleConfig, name: str) -> bytes:
+def read_checked(folder: Path, config: BundleConfig, name: str) -> bytes:
+    """Content of a file of a bundle, if it is the one that the bundle was made with."""
     file, record = folder / name, config.files[name]
     if not file.is_file():
         raise ValueError(f"{file} is missing; get the bundle anew")
@@ -186,7 +187,7 @@ def _problems(folder: Path, config: BundleConfig) -> Iterator[str]:
     specs = graph_specs(config)
     for name in config.files:
         try:
-            data = _read_checked(folder, config, name)
+            data = read_checked(folder, config, name)
         except ValueError as error:
             yield str(error)
             continue

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.bundles.config import CONFIG_FILE, PLANS_FILE, RECORDINGS_FILE
-from poolsieve.bundles.loading import Bundle, load_bundle
+from poolsieve.bundles.config import CONFIG_FILE, PLANS_FILE, RECORDINGS_FILE, BundleConfig
+from poolsieve.bundles.loading import Bundle, find_bundle, load_bundle, read_checked, read_config
 from poolsieve.files import write_atomically
 from poolsieve.images.datasets import load_dataset
 from poolsieve.images.reading import read_image
@@ -91,19 +91,38 @@ def record_bundle(
         )
     reporter.line("planning for all prevalences")
     plans = make_table(recordings, bundle.config.pool_sizes, bundle.config.cost)
-    return add_files(bundle, {RECORDINGS_FILE: recordings.to_bytes(), PLANS_FILE: table_bytes(plans)})
+    contents = {RECORDINGS_FILE: recordings.to_bytes(), PLANS_FILE: table_bytes(plans)}
+    return add_files(bundle.path, bundle.config, contents)
 
 
-def add_files(bundle: Bundle, contents: Mapping[str, bytes]) -> Bundle:
+def replan_bundle(path_or_name: str | os.PathLike[str]) -> Bundle:
+    """Make a bundle's plans anew from its recordings, such as after a change of the planner.
+
+    Raises:
+        ValueError: It has no recordings, or is damaged.
+    """
+    from poolsieve.planning.table import make_table, table_bytes
+    from poolsieve.recordings import Recordings
+
+    folder = find_bundle(path_or_name)
+    config = read_config(folder)
+    if RECORDINGS_FILE not in config.files:
+        raise ValueError(f"{folder} has no recordings; make them with: poolsieve bundles record")
+    recordings = Recordings.from_bytes(read_checked(folder, config, RECORDINGS_FILE))
+    plans = make_table(recordings, config.pool_sizes, config.cost)
+    return add_files(folder, config, {PLANS_FILE: table_bytes(plans)})
+
+
+def add_files(folder: Path, config: BundleConfig, contents: Mapping[str, bytes]) -> Bundle:
     """Add files to a bundle, or replace them; its hash changes."""
-    values = bundle.config.to_json()
-    files = {name: dict(vars(record)) for name, record in bundle.config.files.items()}
+    values = config.to_json()
+    files = {name: dict(vars(record)) for name, record in config.files.items()}
     for name, data in contents.items():
-        write_atomically(bundle.path / name, data)
+        write_atomically(folder / name, data)
         files[name] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
     values["files"] = dict(sorted(files.items()))
-    write_atomically(bundle.path / CONFIG_FILE, (json.dumps(values, indent=2) + "\n").encode())
-    return load_bundle(bundle.path)
+    write_atomically(folder / CONFIG_FILE, (json.dumps(values, indent=2) + "\n").encode())
+    return load_bundle(folder)
 
 
 def _labelled_pixels(

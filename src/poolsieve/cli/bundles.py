@@ -156,6 +156,15 @@ def record(
         typer.echo(f"{name + ':':<15}{value}")
 
 
+@app.command()
+def replan(bundle: BundleArgument) -> None:
+    """Make a bundle's plans anew from its recordings, as after an update that changed how plans are made."""
+    from poolsieve.bundles.recording import replan_bundle
+
+    for name, value in _description(replan_bundle(bundle)):
+        typer.echo(f"{name + ':':<15}{value}")
+
+
 def _location(path: Path) -> str:
     from poolsieve.bundles.loading import SHIPPED
 

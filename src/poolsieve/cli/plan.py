@@ -35,6 +35,13 @@ def plan(
     within: Annotated[
         float, typer.Option(help="How far below individual testing the sensitivity may lie.")
     ] = 0.01,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="Score of an individual test above which an image is flagged. "
+            "\\[default: chosen with the plan]"
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Save the plan for `poolsieve moderate --plan`: .json.")
     ] = None,
@@ -84,6 +91,7 @@ def plan(
         sensitivity=sensitivity,
         specificity=specificity,
         within=within,
+        threshold=threshold,
         price=_price(loaded, front_share, measured),
         images=images,
     )
@@ -137,7 +145,7 @@ def _print_choices(choices: Choices, runners_up: int, console: Console, *, proje
             markup=False,
         )
     table = Table(title=f"prevalence {best.prevalence:g}: {asked}")
-    for column in ("plan", "sensitivity", "specificity", "cost"):
+    for column in ("plan", "sensitivity", "specificity", "lost to individual testing", "cost"):
         table.add_column(column, overflow="fold")
     for one in choices.plans[: runners_up + 1]:
         table.add_row(*_row(one), style="bold" if one is best else None)
@@ -146,7 +154,9 @@ def _print_choices(choices: Choices, runners_up: int, console: Console, *, proje
     ):
         table.add_row(*_row(choices.individual))
     console.print(table, highlight=False)
+    for line in (*choices.left_out, *([] if best.note is None else [best.note])):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _row(one: Plan) -> tuple[str, ...]:
-    return one.describe(), str(one.sensitivity), str(one.specificity), str(one.cost)
+    return one.describe(), str(one.sensitivity), str(one.specificity), str(one.loss), str(one.cost)

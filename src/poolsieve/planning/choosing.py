@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from poolsieve.planning.plans import Plan, Target, load_plan
@@ -57,12 +58,14 @@ def choose_scheme(
             bundle.name,
         )
         return make_scheme("adaptive", sizes, **given), None
-    prevalence = given.pop("prevalence", None)
+    prevalence, threshold = given.pop("prevalence", None), given.pop("threshold", None)
     if given:
         raise ValueError(f"the scheme auto chooses {next(iter(given))} itself; name a scheme to set it")
     from poolsieve.planning.table import table_of
 
     target = target or Target()
+    if threshold is not None:
+        target = replace(target, threshold=threshold)
     plans = table_of(bundle, target)
     missed = [one for one in plans if not one.meets_target]
     if missed:
@@ -74,4 +77,6 @@ def choose_scheme(
             missed[0].sensitivity.value,
             missed[0].specificity.value,
         )
+    for note in dict.fromkeys(one.note for one in plans if one.note is not None):
+        _LOG.warning("%s", note)
     return plans, prevalence

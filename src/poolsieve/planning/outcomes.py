@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from poolsieve.planning.paired import CONFIDENCE, loss_bound
 from poolsieve.planning.trial import Trial
 from poolsieve.recordings import Recordings
 
@@ -25,11 +26,41 @@ class Outcomes:
         sensitivity: Share of bad images that are flagged.  # (bounds, thresholds)
         specificity: Share of clear images that are not.  # (bounds, thresholds)
         backs: Runs of the back for each image.  # (bounds,)
+        lost: Share of bad images that individual testing flags and this does not.  # (bounds, thresholds)
+        alarms: Share of clear images that this flags and individual testing does not.  # (bounds, thresholds)
+        individual: Sensitivity and specificity of the individual testing that it is compared with.
+        images: Bad and clear images that it rests on, fewer where some of them weigh more than others.
+        structural: Where the loss of sensitivity, and where that of specificity, cannot be above 0 whatever
+            the images: an image that is not asked about raises no alarm.  # 2 × (thresholds,)
     """
 
     sensitivity: NDArray[np.float64]
     specificity: NDArray[np.float64]
     backs: NDArray[np.float64]
+    lost: NDArray[np.float64]
+    alarms: NDArray[np.float64]
+    individual: tuple[float, float]
+    images: tuple[float, float]
+    structural: tuple[NDArray[np.bool_], NDArray[np.bool_]]
+
+    @property
+    def gained(self) -> NDArray[np.float64]:
+        """Share of bad images that this flags and individual testing does not.  # (bounds, thresholds)."""
+        return np.maximum(self.lost - self.individual[0] + self.sensitivity, 0)
+
+    @property
+    def spared(self) -> NDArray[np.float64]:
+        """Share of clear images that individual testing flags and this does not.  # (bounds, thresholds)."""
+        return np.maximum(self.alarms - self.individual[1] + self.specificity, 0)
+
+    def loss_bounds(self, confidence: float = CONFIDENCE) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Upper bounds of what is lost in sensitivity and in specificity.  # 2 × (bounds, thresholds)."""
+        pairs = (self.lost, self.gained), (self.alarms, self.spared)
+        sensitivity, specificity = (
+            np.minimum(loss_bound(worse, better, number, confidence), np.where(never, 0.0, np.inf))
+            for (worse, better), number, never in zip(pairs, self.images, self.structural, strict=True)
+        )
+        return sensitivity, specificity
 
 
 def outcomes(
@@ -38,6 +69,7 @@ def outcomes(
     prevalence: float,
     thresholds: NDArray[np.float64] = THRESHOLDS,
     among: NDArray[np.bool_] | None = None,
+    reference: float = USUAL_THRESHOLD,
 ) -> Outcomes:
     """Estimate what a trial comes to.
 
@@ -51,6 +83,7 @@ def outcomes(
         prevalence: Share of bad images.
         thresholds: Individual thresholds.
         among: Images that count; None for all.
+        reference: Threshold of the individual testing that it is compared with; one of `thresholds`.
     """
     bad = recordings.bad
     among = np.ones(len(bad), dtype=bool) if among is None else among
@@ -58,7 +91,9 @@ def outcomes(
     row = np.searchsorted(trial.bounds, trial.values, side="right")  # bounds that the value reaches
     scores = recordings.scores
     column = np.searchsorted(thresholds, scores, side="left")  # thresholds that the score exceeds
-    flagged, asked = [], []
+    usual = int(np.flatnonzero(thresholds == reference)[0])
+    higher = np.maximum(np.arange(len(thresholds)), usual)  # exceeded by who exceeds both
+    flagged, asked, common, images = [], [], [], []
     for kind in (bad & among, ~bad & among):
         mine = kind[trial.images]
         at_once = (trial.at_once & kind).sum() / kind.sum()
@@ -69,16 +104,53 @@ def outcomes(
             exceeding = exceeded[::-1].cumsum()[::-1][1:]
             cell = row[mine] * (len(thresholds) + 1) + column[trial.images[mine]]
             table = np.bincount(cell, weights[mine], (len(trial.bounds) + 1) * (len(thresholds) + 1))
-            table = table.reshape(len(trial.bounds) + 1, -1).cumsum(axis=0)[:-1]  # below each bound
-            missed = table[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
-            flagged.append(exceeding / kind.sum() - missed)
+            below = table.reshape(len(trial.bounds) + 1, -1).cumsum(
+                axis=0
+            )  # each bound; all, in the last row
+            missed = below[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
+            # Images that exceed a threshold may weigh more or less than they are.
+            pooled = column[kind & ~trial.cleared & ~trial.at_once]
+            own = np.bincount(pooled, minlength=len(thresholds) + 1)[::-1].cumsum()[::-1][1:] / kind.sum()
+            missed[:-1] *= np.divide(own, missed[-1], out=np.ones_like(own), where=missed[-1] > 0)
+            flagged.append(exceeding / kind.sum() - missed[:-1])
             asked.append(at_once + above)
+            common.append(flagged[-1][:, higher])
         else:
             flagged.append(np.repeat(above[:, None], len(thresholds), axis=1))
             asked.append(np.zeros_like(above))
+            both = mine & (scores > reference)[trial.images]
+            reached = np.bincount(row[both], weights[both], len(trial.bounds) + 1)
+            shared = reached[::-1].cumsum()[::-1][1:]
+            common.append(np.repeat(shared[:, None], len(thresholds), axis=1))
+        images.append(_telling(trial, kind, weights, mine))
     pools = sum(
         share * trial.pools[kind].mean()
         for share, kind in ((prevalence, bad & among), (1 - prevalence, ~bad & among))
     )
     backs = pools + prevalence * asked[0] + (1 - prevalence) * asked[1]
-    return Outcomes(np.clip(flagged[0], 0, 1), 1 - np.clip(flagged[1], 0, 1), backs)
+    found, alarmed = (float((scores > reference)[kind & among].mean()) for kind in (bad, ~bad))
+    never = np.zeros(len(thresholds), dtype=bool)
+    return Outcomes(
+        np.clip(flagged[0], 0, 1),
+        1 - np.clip(flagged[1], 0, 1),
+        backs,
+        lost=np.clip(found - common[0], 0, 1),
+        alarms=np.clip(flagged[1] - common[1], 0, 1),
+        individual=(found, 1 - alarmed),
+        images=(images[0], images[1]),
+        structural=(
+            thresholds <= reference if trial.scheme == "individual" else never,
+            thresholds >= reference if trial.tests else never,
+        ),
+    )
+
+
+def _telling(
+    trial: Trial, kind: NDArray[np.bool_], weights: NDArray[np.float64], mine: NDArray[np.bool_]
+) -> float:
+    """As many images of even weight as tell as much as those of a kind."""
+    number, tried = float(kind.sum()), float((kind & ~trial.at_once & ~trial.cleared).sum())
+    of_images = np.bincount(trial.images[mine], weights[mine], len(kind))
+    if not tried or not of_images.any():
+        return number
+    return number * min(1.0, float(of_images.sum() ** 2 / (of_images**2).sum()) / tried)

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.files import write_atomically
-from poolsieve.planning.outcomes import USUAL_THRESHOLD
+from poolsieve.planning.outcomes import THRESHOLDS, USUAL_THRESHOLD
 from poolsieve.recordings import Recordings
 
-FORMAT = 1
+FORMAT = 2
+_ESTIMATES = ("sensitivity", "specificity", "cost", "loss")
 
 
 @dataclass(frozen=True)
@@ -28,21 +29,34 @@ class Target:
         sensitivity: Least share of bad images to flag; None for that of the individual network less `within`.
         specificity: Least share of clear images to leave alone; None for that of the individual network.
         within: How far below the individual network the sensitivity may lie.
+        threshold: The individual network's score above which an image is flagged; None lets the plan choose
+            it, and compares with individual testing at its usual threshold.
     """
 
     sensitivity: float | None = None
     specificity: float | None = None
     within: float = 0.01
+    threshold: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("sensitivity", "specificity", "within"):
+        for name in ("sensitivity", "specificity", "within", "threshold"):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= 1:
                 raise ValueError(f"{name}={value}, but it must lie between 0 and 1")
 
+    @property
+    def reference(self) -> float:
+        """Threshold of the individual testing that plans are compared with."""
+        return USUAL_THRESHOLD if self.threshold is None else self.threshold
+
+    @property
+    def thresholds(self) -> NDArray[np.float64]:
+        """Thresholds of the individual network that a plan may have, the reference among them."""
+        return THRESHOLDS if self.threshold is None else np.array([self.threshold])
+
     def least(self, recordings: Recordings, among: NDArray[np.bool_] | None = None) -> tuple[float, float]:
         """Least sensitivity and specificity on recorded images, or some of them."""
-        reached = individual_reach(recordings, USUAL_THRESHOLD, among)
+        reached = individual_reach(recordings, self.reference, among)
         return (
             reached[0] - self.within if self.sensitivity is None else self.sensitivity,
             reached[1] if self.specificity is None else self.specificity,
@@ -53,7 +67,8 @@ class Target:
         if self.sensitivity is None:
             sensitivity = f"sensitivity within {self.within} of individual testing"
         specificity = "no worse" if self.specificity is None else f"≥ {self.specificity}"
-        return f"{sensitivity}, specificity {specificity}"
+        threshold = "" if self.threshold is None else f", threshold {self.threshold}"
+        return f"{sensitivity}, specificity {specificity}{threshold}"
 
 
 def individual_reach(
@@ -88,7 +103,10 @@ class Plan:
         sensitivity: Expected share of bad images that are flagged.
         specificity: Expected share of clear images that are not.
         cost: Expected cost, as a share of testing every image individually.
+        loss: How much lower the sensitivity is than that of individual testing on the same images; below 0
+            where it is higher. Of 100 true values 95 lie below the upper end, and 95 above the lower one.
         meets_target: Whether it reaches what was asked for.
+        note: What one should know of it; None if there is nothing.
     """
 
     scheme: str
@@ -97,7 +115,9 @@ class Plan:
     sensitivity: Estimate
     specificity: Estimate
     cost: Estimate
+    loss: Estimate
     meets_target: bool = True
+    note: str | None = None
 
     def describe(self) -> str:
         """The scheme and what sets it apart, for people."""
@@ -117,7 +137,7 @@ class Plan:
             ValueError: Something is missing or of another kind.
         """
         try:
-            estimates = {name: Estimate(**values[name]) for name in ("sensitivity", "specificity", "cost")}
+            estimates = {name: Estimate(**values[name]) for name in _ESTIMATES}
             numbers = [value for part in estimates.values() for value in asdict(part).values()]
             if not all(isinstance(value, int | float) and math.isfinite(value) for value in numbers):
                 raise ValueError("holds estimates that are not finite numbers")
@@ -126,6 +146,7 @@ class Plan:
                 parameters=dict(values["parameters"]),
                 prevalence=float(values["prevalence"]),
                 meets_target=bool(values["meets_target"]),
+                note=None if values["note"] is None else str(values["note"]),
                 **estimates,
             )
         except (KeyError, TypeError) as error:

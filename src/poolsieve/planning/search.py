@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, ndtri
+from scipy.special import ndtr, ndtri
 
 from poolsieve.bundles import Bundle
-from poolsieve.planning.outcomes import THRESHOLDS, USUAL_THRESHOLD, Outcomes, outcomes
-from poolsieve.planning.plans import Estimate, Plan, Target
+from poolsieve.planning.outcomes import Outcomes, outcomes
+from poolsieve.planning.paired import CONFIDENCE, images_needed
+from poolsieve.planning.plans import Plan, Target, individual_reach
+from poolsieve.planning.promises import costs, promise
 from poolsieve.planning.trial import Trial
 from poolsieve.planning.trials import all_trials
 from poolsieve.recordings import Recordings
@@ -21,9 +23,12 @@ from poolsieve.schemes.cost import Price
 
 NEAR_TIE = 0.005
 """Costs that differ by no more are a tie, which the simpler plan wins."""
-_Z = float(ndtri(0.975))
-_MANY = 10_000
-"""So many other images that their luck hardly matters."""
+_HALF_CONFIDENCE = float(ndtr(ndtri(CONFIDENCE) / math.sqrt(2)))
+"""On half of the images this gives bounds about as far from the mean as `CONFIDENCE` does on all."""
+_EVEN = 0.5
+"""Confidence of a bound that is the mean."""
+_WORTHWHILE = 0.9
+"""What a plan may cost to be named as one that more images would allow."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +38,13 @@ class Choices:
     Attributes:
         plans: The best plan of each kind that meets the target, the chosen one first and the others by cost;
             if none meets it, individual testing as near to it as it gets.
-        least_sensitivity: What the target asked for, on the recorded images.
+        least_sensitivity: What the target asked for, on the recorded images; a plan is chosen only if it
+            surely loses no more against individual testing than lies between this and `individual`.
         least_specificity: The same for specificity.
         individual: Individual testing at its usual threshold, to compare with.
         frontier: For each scheme, costs (ascending) and the best sensitivity up to each of them at the least
             specificity, as it looks on the recorded images.
+        left_out: What was not tried, and why, for people.
     """
 
     plans: tuple[Plan, ...]
@@ -45,6 +52,7 @@ class Choices:
     least_specificity: float
     individual: Plan
     frontier: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
+    left_out: tuple[str, ...] = ()
 
     @property
     def best(self) -> Plan:
@@ -62,12 +70,16 @@ class _Tried:
 
 
 @dataclass(frozen=True)
-class _Pick:
-    """A place in a trial's tables."""
+class _Allowed:
+    """What may be lost against individual testing.
 
-    tried: _Tried
-    bound: int
-    threshold: int
+    Attributes:
+        loss: In sensitivity and in specificity.
+        least: The least sensitivity and specificity that this comes to on the recorded images.
+    """
+
+    loss: tuple[float, float]
+    least: tuple[float, float]
 
 
 def plan(
@@ -77,6 +89,7 @@ def plan(
     sensitivity: float | None = None,
     specificity: float | None = None,
     within: float = 0.01,
+    threshold: float | None = None,
     price: Price | None = None,
     images: int | None = None,
 ) -> Choices:
@@ -88,11 +101,13 @@ def plan(
         sensitivity: Least sensitivity; by default that of individual testing less `within`.
         specificity: Least specificity; by default that of individual testing.
         within: How far below individual testing the sensitivity may lie.
+        threshold: The individual network's score above which an image is flagged; by default the plan's to
+            choose.
         price: What the networks' parts cost; by default the bundle's multiply-adds.
         images: The intervals are for what this many other images will show; by default for as many bad and
             clear ones as were recorded. They do not change which scheme is chosen.
     """
-    target, sizes = Target(sensitivity, specificity, within), bundle.config.pool_sizes
+    target, sizes = Target(sensitivity, specificity, within, threshold), bundle.config.pool_sizes
     if images is not None and images < 1:
         raise ValueError(f"images={images}, but promises are for 1 image or more")
     others = None if images is None else (images * prevalence, images * (1 - prevalence))
@@ -112,41 +127,51 @@ def search(
 
     `others` are the numbers of bad and of clear images that the intervals are for.
 
-    Picking bounds by limited data flatters them. So they are also picked on each half of the images and
-    judged by the other half; by half of what they lose on the way the target is raised here, and the promise
-    lowered, as twice the images flatter half as much.
+    A plan is chosen only if the upper bound of its loss against individual testing, on the same images, lies
+    within the target. What was picked on limited data still does a little worse on other images. So plans are
+    also picked on each half of the images and judged by the other half; half of what they lose on the way is
+    taken off the promise, as twice the images mislead half as much.
     """
     if not 1e-6 <= prevalence <= 0.5:
         raise ValueError(f"prevalence={prevalence}, but plans are made for 0.000001 to 0.5")
-    halves = _halves(recordings.bad)
-    tried = []
-    for trial in all_trials(recordings, prevalence, tuple(pool_sizes)):
-        one_half, other_half = (outcomes(trial, recordings, prevalence, among=half) for half in halves)
-        tried.append(_Tried(trial, outcomes(trial, recordings, prevalence), (one_half, other_half)))
-    least = target.least(recordings)
-    individual = _Pick(tried[0], 0, int(np.flatnonzero(THRESHOLDS == USUAL_THRESHOLD)[0]))
     if others is None:
         others = float(recordings.bad.sum()), float((~recordings.bad).sum())
-    picks, made = [], []
+    halves = _halves(recordings.bad)
+    trials, left_out = all_trials(recordings, prevalence, tuple(pool_sizes))
+    tried = []
+    for trial in trials:
+        whole, one_half, other_half = (
+            outcomes(trial, recordings, prevalence, target.thresholds, half, target.reference)
+            for half in (None, *halves)
+        )
+        tried.append(_Tried(trial, whole, (one_half, other_half)))
+    allowed = _allowed(target, recordings)
+
+    def made(one: _Tried, place: tuple[int, int], optimism: tuple[float, ...] = (0.0,) * 3) -> Plan:
+        threshold = float(target.thresholds[place[1]])
+        return promise(
+            *(one.trial, one.whole, place, threshold, recordings, prevalence, price, others, optimism)
+        )
+
+    confidence = _confidence(tried, allowed, target, price)
+    plans: list[tuple[Plan, int]] = []
     for one in tried:
-        flattery = _flattery(one, tried[0], recordings, target, halves, price)
-        pick = _cheapest(one, least, flattery, recordings)
-        if pick is not None:
-            picks.append(pick)
-            made.append(_promise(pick, recordings, prevalence, price, others, flattery))
-    reference = _promise(individual, recordings, prevalence, price, others, (0.0,) * 3)
+        place = _cheapest(one, one.whole, allowed, target, confidence)
+        if place is not None:
+            optimism = _optimism(one, tried[0], recordings, target, halves, price)
+            plans.append((made(one, place, optimism), one.trial.complexity))
+    if not plans:
+        nearest = made(tried[0], _nearest(tried[0].whole, allowed))
+        plans = [(replace(nearest, meets_target=False), 0)]
+    ranked = _ranked(plans)
+    if ranked[0].scheme == "individual":
+        note = _missing_images(tried, allowed, price, int(recordings.bad.sum()))
+        ranked[0] = replace(ranked[0], note=note)
     chunk = chunk_for(pool_sizes)
-    if not made:
-        nearest = _nearest(tried[0], least)
-        fallback = _promise(nearest, recordings, prevalence, price, others, (0.0,) * 3)
-        made, picks = [replace(fallback, meets_target=False)], [nearest]
-    order = sorted(range(len(made)), key=lambda k: made[k].cost.value)
-    cheapest = made[order[0]].cost.value
-    ties = [k for k in order if made[k].cost.value <= cheapest + NEAR_TIE]
-    first = min(ties, key=lambda k: (picks[k].tried.trial.complexity, made[k].cost.value))
-    ranked = [first, *(k for k in order if k != first)]
-    plans = tuple(replace(made[k], parameters={**made[k].parameters, "chunk": chunk}) for k in ranked)
-    return Choices(plans, *least, reference, _frontier(tried, least[1], price))
+    ranked = [replace(one, parameters={**one.parameters, "chunk": chunk}) for one in ranked]
+    reference = made(tried[0], (0, int(np.flatnonzero(target.thresholds == target.reference)[0])))
+    frontier = _frontier(tried, allowed.least[1], price)
+    return Choices(tuple(ranked), *allowed.least, reference, frontier, tuple(left_out))
 
 
 def chunk_for(pool_sizes: Sequence[int]) -> int:
@@ -163,46 +188,74 @@ def _halves(bad: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_
     return first, ~first
 
 
-def _costs(trial: Trial, backs: NDArray[np.float64], price: Price) -> NDArray[np.float64]:
-    whole = price.front + price.back + price.final
-    looks = price.glance if trial.glance else price.front + (price.gate if trial.head else 0)
-    result: NDArray[np.float64] = looks / whole + backs * _test_cost(trial, price)
-    return result
+def _allowed(target: Target, recordings: Recordings, among: NDArray[np.bool_] | None = None) -> _Allowed:
+    least = target.least(recordings, among)
+    reached = individual_reach(recordings, target.reference, among)
+    return _Allowed((reached[0] - least[0], reached[1] - least[1]), least)
 
 
-def _test_cost(trial: Trial, price: Price) -> float:
-    """Cost of one run of the back; after a glance alone the front comes with it."""
-    back = price.back + price.final
-    return 1.0 if trial.glance else back / (price.front + back)
+def _confidence(tried: Sequence[_Tried], allowed: _Allowed, target: Target, price: Price) -> float:
+    """How sure each bound must be, so that `CONFIDENCE` holds for whichever candidate turns out cheapest.
+
+    The more candidates compete, the likelier it is that the cheapest is so by luck; the risk is shared out
+    among them (Bonferroni). A candidate competes if it would be cheaper than the chosen one, were its loss no
+    more than the mean that was seen.
+    """
+    rivals = tried[1:]
+    hopes = np.array([_cost_at(one, allowed, target, _EVEN, price) for one in rivals])
+    for number in range(1, len(rivals) + 1):
+        confidence = 1 - (1 - CONFIDENCE) / number
+        sure = min(_cost_at(one, allowed, target, confidence, price) for one in rivals)
+        if (hopes < min(sure, 1.0)).sum() <= number:
+            return confidence
+    return CONFIDENCE
+
+
+def _cost_at(one: _Tried, allowed: _Allowed, target: Target, confidence: float, price: Price) -> float:
+    """Cost of the cheapest place that meets the target so surely; infinite if none does."""
+    place = _cheapest(one, one.whole, allowed, target, confidence)
+    return math.inf if place is None else float(costs(one.trial, one.whole.backs, price)[place[0]])
+
+
+def _ranked(plans: Sequence[tuple[Plan, int]]) -> list[Plan]:
+    """The chosen plan first, the others by cost; of those of nearly the same cost the simplest is chosen."""
+    by_cost = sorted(plans, key=lambda pair: pair[0].cost.value)
+    near = [pair for pair in by_cost if pair[0].cost.value <= by_cost[0][0].cost.value + NEAR_TIE]
+    chosen = min(near, key=lambda pair: (pair[1], pair[0].cost.value))
+    return [chosen[0], *(pair[0] for pair in by_cost if pair is not chosen)]
 
 
 def _cheapest(
     one: _Tried,
-    least: tuple[float, float],
-    margin: tuple[float, ...],
-    recordings: Recordings,
-    half: int | None = None,
-) -> _Pick | None:
-    """The cheapest place that meets the target by a margin; of equal cost the one with most to spare."""
-    bad = recordings.bad
-    spread = math.sqrt(0.05 / bad.sum()), math.sqrt(0.02 / (~bad).sum())  # to weigh one against the other
-    table = one.whole if half is None else one.halves[half]
-    spare = np.minimum(
-        (table.sensitivity - min(least[0] + margin[0], max(least[0], 1.0))) / spread[0],
-        (table.specificity - min(least[1] + margin[1], max(least[1], 1.0))) / spread[1],
-    )
-    rows = np.flatnonzero((spare >= -1e-9).any(axis=1))
+    table: Outcomes,
+    allowed: _Allowed,
+    target: Target,
+    confidence: float,
+) -> tuple[int, int] | None:
+    """Row and column of the cheapest place that meets the target; of equal cost the one with most to spare.
+
+    Individual testing is what the others are compared with, so that its own mean must reach the target.
+    """
+    bad, clear = table.images
+    spread = math.sqrt(0.05 / bad), math.sqrt(0.02 / clear)  # to weigh one against the other
+    if one.trial.scheme == "individual":
+        spare = table.sensitivity - allowed.least[0], table.specificity - allowed.least[1]
+    else:
+        bounds = table.loss_bounds(confidence)
+        spare = allowed.loss[0] - bounds[0], allowed.loss[1] - bounds[1]
+    least = np.minimum(spare[0] / spread[0], spare[1] / spread[1])
+    rows = np.flatnonzero((least >= -1e-9).any(axis=1))
     if not len(rows):
         return None
     row = int(rows[table.backs[rows].argmin()])
-    column = int(spare[row].argmax())
-    usual = int(np.flatnonzero(THRESHOLDS == USUAL_THRESHOLD)[0])
-    if one.trial.scheme == "individual" and spare[row, usual] >= -1e-9:
+    column = int(least[row].argmax())
+    usual = int(np.flatnonzero(target.thresholds == target.reference)[0])
+    if one.trial.scheme == "individual" and least[row, usual] >= -1e-9:
         column = usual
-    return _Pick(one, row, column)
+    return row, column
 
 
-def _flattery(
+def _optimism(
     one: _Tried,
     individual: _Tried,
     recordings: Recordings,
@@ -211,33 +264,60 @@ def _flattery(
     price: Price,
 ) -> tuple[float, float, float]:
     """How much too good sensitivity, specificity and cost look for having been picked by."""
-    lost = []
+    missing = []
     for mine, other in ((0, 1), (1, 0)):
-        pick = _cheapest(one, target.least(recordings, halves[mine]), (0.0, 0.0), recordings, mine)
-        if pick is None:
+        inside, outside = one.halves[mine], one.halves[other]
+        allowed = _allowed(target, recordings, halves[mine])
+        at = _cheapest(one, inside, allowed, target, _HALF_CONFIDENCE)
+        if at is None:
             continue
-        inside, outside = (pick.tried.halves[k] for k in (mine, other))
-        plain = [
-            individual.halves[k] for k in (mine, other)
-        ]  # bad luck of the individual network is not ours
-        at = pick.bound, pick.threshold
-        usual = 0, pick.threshold
-        lost.append(
+        # Bad luck of the individual network is not ours.
+        alone, alone_outside = individual.halves[mine], individual.halves[other]
+        usual = 0, at[1]
+        missing.append(
             (
-                (inside.sensitivity[at] - plain[0].sensitivity[usual])
-                - (outside.sensitivity[at] - plain[1].sensitivity[usual]),
-                (inside.specificity[at] - plain[0].specificity[usual])
-                - (outside.specificity[at] - plain[1].specificity[usual]),
+                (inside.sensitivity[at] - alone.sensitivity[usual])
+                - (outside.sensitivity[at] - alone_outside.sensitivity[usual]),
+                (inside.specificity[at] - alone.specificity[usual])
+                - (outside.specificity[at] - alone_outside.specificity[usual]),
                 float(
-                    _costs(pick.tried.trial, outside.backs, price)[pick.bound]
-                    - _costs(pick.tried.trial, inside.backs, price)[pick.bound]
+                    (costs(one.trial, outside.backs, price) - costs(one.trial, inside.backs, price))[at[0]]
                 ),
             )
         )
-    if not lost:
+    if not missing:
         return 0.0, 0.0, 0.0
-    values = np.maximum(np.mean(lost, axis=0), 0.0) / 2
+    values = np.maximum(np.mean(missing, axis=0), 0.0) / 2
     return float(values[0]), float(values[1]), float(values[2])
+
+
+def _missing_images(tried: Sequence[_Tried], allowed: _Allowed, price: Price, recorded: int) -> str | None:
+    """How many bad images it would take to allow something cheaper than individual testing, for people.
+
+    None if nothing cheaper loses little enough even by the mean.
+    """
+    found: list[tuple[float, float, str]] = []
+    for one in tried[1:]:
+        table, bounds = one.whole, one.whole.loss_bounds()
+        lost = table.lost - table.gained
+        cost = costs(one.trial, table.backs, price)[:, None]
+        possible = (lost < allowed.loss[0]) & (bounds[1] <= allowed.loss[1] + 1e-9)
+        possible &= cost <= _WORTHWHILE
+        if possible.any():
+            row, column = np.unravel_index(np.where(possible, bounds[0], np.inf).argmin(), lost.shape)
+            place = int(row), int(column)
+            number = images_needed(float(table.lost[place]), float(table.gained[place]), allowed.loss[0])
+            # The bound is about images that tell as much as `images` of those that were recorded.
+            found.append((number * recorded / table.images[0], float(cost[row, 0]), one.trial.scheme))
+    found = [entry for entry in found if math.isfinite(entry[0]) and entry[0] > recorded]
+    if not found:
+        return None
+    number, share, scheme = min(found)
+    return (
+        f"every image is tested: {recorded:,} bad validation images are too few to be sure that anything "
+        f"cheaper loses at most {allowed.loss[0]:.3g} of sensitivity. About {math.ceil(number):,} might "
+        f"show it for {scheme} at {share:.2f} of the cost"
+    )
 
 
 def _frontier(
@@ -246,9 +326,9 @@ def _frontier(
     found: dict[str, list[tuple[float, float]]] = {}
     for one in tried:
         best = np.where(one.whole.specificity >= least_specificity, one.whole.sensitivity, -1.0).max(axis=1)
-        costs = _costs(one.trial, one.whole.backs, price)
+        paid = costs(one.trial, one.whole.backs, price)
         points = found.setdefault(one.trial.scheme, [])
-        points += [(float(cost), float(share)) for cost, share in zip(costs, best, strict=True) if share >= 0]
+        points += [(float(cost), float(share)) for cost, share in zip(paid, best, strict=True) if share >= 0]
     lines = {}
     for scheme, points in found.items():
         if points:
@@ -259,98 +339,9 @@ def _frontier(
     return lines
 
 
-def _nearest(tried: _Tried, least: tuple[float, float]) -> _Pick:
+def _nearest(table: Outcomes, allowed: _Allowed) -> tuple[int, int]:
     """Individual testing at the threshold that keeps the specificity if any does, and finds most."""
-    table = tried.whole
-    kept = table.specificity[0] >= least[1]
+    kept = table.specificity[0] >= allowed.least[1]
     if kept.any():
-        return _Pick(tried, 0, int(np.where(kept, table.sensitivity[0], -1.0).argmax()))
-    return _Pick(tried, 0, int(table.specificity[0].argmax()))
-
-
-def _promise(
-    pick: _Pick,
-    recordings: Recordings,
-    prevalence: float,
-    price: Price,
-    others: tuple[float, float],
-    flattery: tuple[float, ...],
-) -> Plan:
-    """The plan of a pick, with intervals for other images from how much single images matter."""
-    trial = pick.tried.trial
-    threshold, bound = float(THRESHOLDS[pick.threshold]), float(trial.bounds[pick.bound])
-    bad = recordings.bad
-    weights = trial.weights(bad, np.ones(len(bad), dtype=bool))
-    above = trial.values >= bound
-    exceeds = recordings.scores > threshold
-    shares, tests, spreads = [], [], []
-    for kind in (bad, ~bad):
-        mine, number = kind[trial.images], int(kind.sum())
-        asked = _per_image(trial, mine & above, weights, len(bad))[kind] * number + trial.at_once[kind]
-        if trial.tests:
-            below = _per_image(trial, mine & ~above, weights, len(bad))[kind] * number
-            flagged = (exceeds & ~trial.cleared)[kind] * (1 - below)
-            tests.append(asked)
-        else:
-            flagged = asked
-            tests.append(np.zeros(number))
-        shares.append(flagged)
-        spreads.append(float(tests[-1].var(ddof=1)) / number if number > 1 else 0.0)
-    backs = pick.tried.whole.backs[pick.bound]
-    cost = float(_costs(trial, np.array([backs]), price)[0]) + flattery[2]
-    # A promise is about other images: their luck adds to ours, the more the fewer they are.
-    luck = [1 + len(flagged) / number for flagged, number in zip(shares, others, strict=True)]
-    variance = prevalence**2 * spreads[0] * luck[0] + (1 - prevalence) ** 2 * spreads[1] * luck[1]
-    half = _Z * math.sqrt(variance) * _test_cost(trial, price)
-    parameters = dict(trial.parameters)
-    if trial.tests:
-        parameters["threshold"] = threshold
-    parameters |= trial.settings(bound)
-    return Plan(
-        trial.scheme,
-        parameters,
-        prevalence,
-        _share(shares[0], flattery[0], others[0]),
-        _share(1 - shares[1], flattery[1], others[1]),
-        Estimate(cost, cost - half, cost + half),
-    )
-
-
-def _per_image(
-    trial: Trial, tries: NDArray[np.bool_], weights: NDArray[np.float64], images: int
-) -> NDArray[np.float64]:
-    """Weight of the tries of each image.  # (images,)."""
-    return np.bincount(trial.images[tries], weights[tries], images).astype(np.float64)
-
-
-def _share(of_images: NDArray[np.float64], lowered: float, others: float) -> Estimate:
-    """Mean over images, lowered, with an interval for the share among other images.
-
-    What the recorded images tell is Jeffreys' beta distribution, for as many independent images as tell as
-    much; the number among the others is then beta-binomial.
-    """
-    number = len(of_images)
-    mean = float(np.clip(of_images.mean(), 0, 1))
-    between = float(of_images.var(ddof=1)) / number if number > 1 else 0.0
-    spread = mean * (1 - mean)
-    effective = min(number, spread / between) if spread > 0 and between > 0 else number
-    low, high = predicted_share(mean * effective, effective, others)
-    return Estimate(max(mean - lowered, 0.0), max(low - lowered, 0.0), high)
-
-
-def predicted_share(good: float, seen: float, others: float) -> tuple[float, float]:
-    """Where the share of good ones among others lies in 95 of 100 cases.
-
-    Args:
-        good: Good ones among those seen; need not be whole, like the numbers below.
-        seen: Those seen.
-        others: Those to come; more than `_MANY` are taken for as many.
-    """
-    n = max(1, round(min(others, _MANY)))
-    k = np.arange(n + 1)
-    a, b = good + 0.5, seen - good + 0.5
-    log_chance = betaln(a + k, b + n - k) - betaln(k + 1.0, n - k + 1.0)
-    chance = np.exp(log_chance - log_chance.max())
-    below = np.cumsum(chance) / chance.sum()
-    low, high = np.searchsorted(below, (0.025, 0.975))
-    return float(low) / n, float(high) / n
+        return 0, int(np.where(kept, table.sensitivity[0], -1.0).argmax())
+    return 0, int(table.specificity[0].argmax())

@@ -48,7 +48,9 @@ def table_from(data: bytes) -> tuple[Plan, ...]:
         or values.get("format") != FORMAT
         or not isinstance(values.get("plans"), list)
     ):
-        raise ValueError(f"not a table of plans of format {FORMAT}")
+        raise ValueError(
+            f"not a table of plans of format {FORMAT}; make it anew with: poolsieve bundles replan BUNDLE"
+        )
     plans = tuple(Plan.from_json(value if isinstance(value, dict) else {}) for value in values["plans"])
     prevalences = [plan.prevalence for plan in plans]
     if not plans or prevalences != sorted(set(prevalences)):

@@ -1,0 +1,144 @@
+"""What a candidate is expected to do on other images, with intervals from how much single images matter."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln, ndtri
+
+from poolsieve.planning.outcomes import Outcomes
+from poolsieve.planning.paired import loss_bound
+from poolsieve.planning.plans import Estimate, Plan
+from poolsieve.planning.trial import Trial
+from poolsieve.recordings import Recordings
+from poolsieve.schemes.cost import Price
+
+_Z = float(ndtri(0.975))
+_MANY = 10_000
+"""So many other images that their luck hardly matters."""
+
+
+def costs(trial: Trial, backs: NDArray[np.float64], price: Price) -> NDArray[np.float64]:
+    """Cost as a share of individual testing, from the runs of the back for each image."""
+    whole = price.front + price.back + price.final
+    looks = price.glance if trial.glance else price.front + (price.gate if trial.head else 0)
+    result: NDArray[np.float64] = looks / whole + backs * _test_cost(trial, price)
+    return result
+
+
+def _test_cost(trial: Trial, price: Price) -> float:
+    """Cost of one run of the back; after a glance alone the front comes with it."""
+    back = price.back + price.final
+    return 1.0 if trial.glance else back / (price.front + back)
+
+
+def promise(
+    trial: Trial,
+    table: Outcomes,
+    place: tuple[int, int],
+    threshold: float,
+    recordings: Recordings,
+    prevalence: float,
+    price: Price,
+    others: tuple[float, float],
+    optimism: tuple[float, ...] = (0.0, 0.0, 0.0),
+) -> Plan:
+    """The plan of a trial at one bound and threshold.
+
+    Args:
+        trial: The way to decide.
+        table: What it comes to on the recorded images.
+        place: Row and column of the table.
+        threshold: The individual threshold of that column.
+        recordings: The images.
+        prevalence: Share of bad images.
+        price: What the networks' parts cost.
+        others: Bad and clear images that the intervals are for.
+        optimism: By how much sensitivity, specificity and cost look too good for having been picked by.
+    """
+    bound = float(trial.bounds[place[0]])
+    bad = recordings.bad
+    weights = trial.weights(bad, np.ones(len(bad), dtype=bool))
+    above = trial.values >= bound
+    exceeds = recordings.scores > threshold
+    shares, spreads = [], []
+    for kind in (bad, ~bad):
+        mine, number = kind[trial.images], int(kind.sum())
+        asked = _per_image(trial, mine & above, weights, len(bad))[kind] * number + trial.at_once[kind]
+        if trial.tests:
+            below = _per_image(trial, mine & ~above, weights, len(bad))[kind] * number
+            own = (kind & exceeds & ~trial.cleared & ~trial.at_once).sum() / number
+            weight = weights[mine & exceeds[trial.images]].sum()  # what they weigh, which is not quite that
+            shares.append((exceeds & ~trial.cleared)[kind] * (1 - below * (own / weight if weight else 1)))
+            tests = asked
+        else:
+            shares.append(asked)
+            tests = np.zeros(number)
+        spreads.append(float(tests.var(ddof=1)) / number if number > 1 else 0.0)
+    cost = float(costs(trial, table.backs[place[0], None], price)[0]) + optimism[2]
+    # A promise is about other images: their luck adds to ours, the more the fewer they are.
+    luck = [1 + len(flagged) / number for flagged, number in zip(shares, others, strict=True)]
+    variance = prevalence**2 * spreads[0] * luck[0] + (1 - prevalence) ** 2 * spreads[1] * luck[1]
+    half = _Z * math.sqrt(variance) * _test_cost(trial, price)
+    parameters = dict(trial.parameters)
+    if trial.tests:
+        parameters["threshold"] = threshold
+    parameters |= trial.settings(bound)
+    return Plan(
+        trial.scheme,
+        parameters,
+        prevalence,
+        _share(shares[0], optimism[0], others[0]),
+        _share(1 - shares[1], optimism[1], others[1]),
+        Estimate(cost, cost - half, cost + half),
+        _loss(table, place),
+    )
+
+
+def _per_image(
+    trial: Trial, tries: NDArray[np.bool_], weights: NDArray[np.float64], images: int
+) -> NDArray[np.float64]:
+    """Weight of the tries of each image.  # (images,)."""
+    return np.bincount(trial.images[tries], weights[tries], images).astype(np.float64)
+
+
+def _loss(table: Outcomes, place: tuple[int, int]) -> Estimate:
+    """Sensitivity lost against individual testing on the same images, with the bounds of one side each."""
+    lost, gained = float(table.lost[place]), float(table.gained[place])
+    low = -float(loss_bound(gained, lost, table.images[0])) if lost else -gained
+    return Estimate(lost - gained, low, float(table.loss_bounds()[0][place]))
+
+
+def _share(of_images: NDArray[np.float64], lowered: float, others: float) -> Estimate:
+    """Mean over images, lowered, with an interval for the share among other images.
+
+    What the recorded images tell is Jeffreys' beta distribution, for as many independent images as tell as
+    much; the number among the others is then beta-binomial.
+    """
+    number = len(of_images)
+    mean = float(np.clip(of_images.mean(), 0, 1))
+    between = float(of_images.var(ddof=1)) / number if number > 1 else 0.0
+    spread = mean * (1 - mean)
+    effective = min(number, spread / between) if spread > 0 and between > 0 else number
+    low, high = predicted_share(mean * effective, effective, others)
+    return Estimate(max(mean - lowered, 0.0), max(low - lowered, 0.0), high)
+
+
+def predicted_share(good: float, seen: float, others: float) -> tuple[float, float]:
+    """Where the share of good ones among others lies in 95 of 100 cases.
+
+    Args:
+        good: Good ones among those seen; need not be whole, like the numbers below.
+        seen: Those seen.
+        others: Those to come; more than `_MANY` are taken for as many.
+    """
+    n = max(1, round(min(others, _MANY)))
+    k = np.arange(n + 1)
+    a, b = good + 0.5, seen - good + 0.5
+    log_chance = betaln(a + k, b + n - k) - betaln(k + 1.0, n - k + 1.0)
+    chance = np.exp(log_chance - log_chance.max())
+    below = np.cumsum(chance) / chance.sum()
+    low, high = np.searchsorted(below, (0.025, 0.975))
+    return float(low) / n, float(high) / n
