@@ -117,5 +117,5 @@ def test_mates_are_all_members_of_the_shown_pools(adaptive):
 def test_a_picture_and_odd_text_can_stand_in_a_page():
     url = data_url(Image.new("RGB", (4, 4)))
     assert url.startswith("data:image/jpeg;base64,/9j/")
-    assert escaped('a"<b>&\udcff') == "a&quot;&lt;b&gt;&amp;\\udcff"
+    assert escaped('a"<b>&\udcff') == "a&quot;&lt;b&gt;&amp;\\xff"
     assert Page(page("a < b", "<p>body</p>")).text.endswith("body")
