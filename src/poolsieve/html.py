@@ -37,6 +37,7 @@ th { font-weight: 600; color: var(--faint); } .wide { overflow-x: auto; }
 .side > img, .missing { flex: none; width: 104px; height: 104px; border-radius: 4px; object-fit: contain;
   background: #202020; }
 .missing { display: grid; place-items: center; color: #bbb; font-size: .8rem; text-align: center; }
+a { color: var(--accent); }
 .flagged { color: var(--bad); font-weight: 600; } .clear { color: var(--good); }
 details { margin-top: 6px; } summary { cursor: pointer; color: var(--accent); }
 .bar { display: flex; height: 22px; border-radius: 5px; overflow: hidden; background: var(--line); }

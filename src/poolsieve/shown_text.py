@@ -1,8 +1,8 @@
 """Strangers' text as it is shown: nothing in it moves the cursor, hides, or turns the line around.
 
-File names, and messages that hold them, may carry escape sequences of terminals, line breaks, bytes that are no
-text, and characters that are invisible or reverse the direction of writing. On screen, on pages and on pictures
-such characters are shown as escapes.
+File names, and messages that hold them, may carry escape sequences of terminals, line breaks, bytes that are
+no text, and characters that are invisible or reverse the direction of writing. On screen, on pages and on
+pictures these are shown as escapes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800
 def shown(text: str) -> str:
     r"""Text that is safe to print: what is not printable is escaped, all else stays as it is.
 
-    Letters of all scripts are printable. Controls are shown as `\x1b` or `\n`, undecodable bytes of file names
-    as `\xff`, all others (controls of direction, zero-width characters, spaces other than the usual one) by
-    their number, as `\u202e`. Backslashes stay, so that shown text is shown as itself.
+    Letters of all scripts are printable. Controls are shown as `\x1b` or `\n`, undecodable bytes of file
+    names as `\xff`, all others (controls of direction, zero-width characters, spaces other than the usual
+    one) by their number, as `\u202e`. Backslashes stay, so that shown text is shown as itself.
     """
     if text.isprintable() and _BLANK.isdisjoint(text):
         return text
