@@ -54,6 +54,7 @@ def test_designs_and_noise_from_files(tmp_path):
     [
         (["--decoder", "nope"], "no decoder is named 'nope'"),
         (["--decoder", "classo:penalty=-1"], "penalty=-1"),
+        (["--plugin", "missing.py:Mine"], "there is no file missing.py"),
         (["--design", "missing.npz"], "neither three numbers"),
         (["--design", "block.txt"], "2×2 block"),
         (["--design", "100,8,9"], "m·r = n·c fails"),
