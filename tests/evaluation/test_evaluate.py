@@ -13,9 +13,16 @@ from poolsieve.evaluation.image_metrics import ImageDetection
 from poolsieve.evaluation.metrics import Proportion
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.evaluation.plan import EvaluationPlan
+from poolsieve.evaluation.report_figures import (
+    plot_cost,
+    plot_detection_of,
+    plot_frontier,
+    plot_savings,
+    rows_of,
+)
 from poolsieve.evaluation.report_markdown import section, write_figures
 from poolsieve.evaluation.report_page import headline, page, tables
-from poolsieve.evaluation.results import EvaluationRow, savings, sensitivity_at
+from poolsieve.evaluation.results import EvaluationRow, Saving, savings, sensitivity_at
 from poolsieve.images.datasets import load_dataset
 
 PLAN = EvaluationPlan(
@@ -199,3 +206,24 @@ def test_sensitivity_at_a_specificity_is_read_off_the_curve():
     mixture = Mixture(np.arange(8), bad, 0.5)
     for specificity, expected in ((1.0, 0.25), (0.75, 0.5), (0.5, 0.75), (0.25, 0.75), (0.0, 1.0)):
         assert sensitivity_at(mixture, ranks, specificity).value == expected
+
+
+def test_a_method_looks_the_same_in_every_figure(found):
+    from matplotlib.colors import to_hex
+
+    def looks(figure):
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        lines = [getattr(handle, "lines", [handle])[0] for handle in handles]
+        marks = [(line.get_color(), line.get_marker(), line.get_markerfacecolor()) for line in lines]
+        return dict(zip(labels, marks, strict=True))
+
+    frontier = looks(plot_frontier(found.frontier))
+    assert len(set(frontier.values())) == len(frontier) == 7
+    for wanted in (("individual", "bp"), ("downsample", "dorfman"), ("adaptive",)):
+        for look in (plot_detection_of(rows_of(found, wanted)), plot_cost(rows_of(found, wanted))):
+            made = looks(look)
+            assert made == {title: frontier[title] for title in made}
+    best = next(row for row in found.rows if row.method == "adaptive")
+    bars = plot_savings([Saving(0.05, found.rows[0], best), Saving(0.1, found.rows[0], None)]).axes[0].patches
+    assert to_hex(bars[0].get_facecolor()).upper() == frontier["Adaptive"][0]
+    assert to_hex(bars[1].get_facecolor()).upper() not in {look[0] for look in frontier.values()}
