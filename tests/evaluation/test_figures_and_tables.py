@@ -74,3 +74,11 @@ def test_a_method_looks_the_same_in_every_figure(rows, tmp_path):
     for name, look in together.items():
         alone = plot_detection([row for row in rows if row.method == name])
         assert drawn_lines(alone.axes[0]) == {name: look}
+
+
+def test_names_that_are_no_text_are_written_as_escapes(tmp_path):
+    records = [{"file": "a\udcff.jpg", "wrong": 1}, {"file": "ü\ud800", "wrong": 2}]
+    with write_table(records, tmp_path / "rows.csv").open(encoding="utf-8") as stream:
+        assert [row["file"] for row in csv.DictReader(stream)] == ["a\\xff.jpg", "ü\\ud800"]
+    table = pyarrow.parquet.read_table(write_table(records, tmp_path / "rows.parquet"))
+    assert table.to_pylist() == [{"file": "a\\xff.jpg", "wrong": 1}, {"file": "ü\\ud800", "wrong": 2}]
