@@ -225,7 +225,7 @@ def test_a_split_by_content_that_lacks_a_class_says_how_to_give_splits(tmp_path)
 
 def test_only_the_splits_that_are_needed_must_have_images(tree):
     shutil.rmtree(tree / "train")
-    with pytest.raises(ValueError, match="split 'train' of .* has no ordinary image"):
+    with pytest.raises(ValueError, match=r"split 'train' of .* has no ordinary image"):
         load_dataset(tree)
     assert load_dataset(tree, needed=("val", "test")).describe().endswith("train 0/0, val 2/2, test 2/2")
 
