@@ -36,6 +36,10 @@ def test_letters_that_no_font_has_are_drawn_as_their_numbers(monkeypatch):
     assert drawn("a中.jpg")[0] == "a\\u4e2d.jpg"
 
 
+def test_a_name_of_megabytes_is_a_short_caption():
+    assert len(drawn("x" * 5_000_000 + ".jpg")[0]) < 40
+
+
 def test_another_font_is_taken_if_it_has_more_letters(monkeypatch):
     """As where a system has Chinese letters: the first font here has none but ASCII."""
     rich = captions._matplotlib_font()

@@ -23,6 +23,8 @@ _OTHER_FONTS = (
 _NO_LETTER = "\U0010ffff"
 """Never a letter: what a font draws for it stands for all that it does not have."""
 _ELLIPSIS = "..."
+_MOST_LETTERS = 300
+"""More have no room on any picture, and a member of an archive may have a name of megabytes."""
 
 
 def draw_caption(
@@ -40,7 +42,7 @@ def draw_caption(
     Returns:
         The text that was drawn.
     """
-    safe = shown(text)
+    safe = shorten(shown(text), lambda line: len(line) <= _MOST_LETTERS)
     font = _font_for(safe)
     letters = "".join(letter if _draws(font, letter) else escape(letter) for letter in safe)
     drawn = shorten(letters, lambda line: font.getlength(line) <= width)

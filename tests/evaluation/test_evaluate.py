@@ -134,6 +134,10 @@ def test_a_section_of_markdown_names_figures_that_are_there(found, tmp_path):
         assert f"(figures/{file.name})" in text
     for row in found.rows:
         assert f"| {row.title} | {row.detection.sensitivity} |" in text
+    odd = replace(found, notes=("left out: \udcff\x1b\n.jpg",), provenance={"data": "\u202e\udcff"})
+    text = section(odd, figures, tmp_path)
+    text.encode()
+    assert "left out: \\xff\\x1b\\n.jpg" in text and "- data: \\u202e\\xff" in text
 
 
 def test_names_of_strange_files_do_not_become_markup(found):

@@ -104,9 +104,8 @@ def simulate(
     decoders = [*decoders, *(name for name in own if name not in named)]
     poolings = [_read_design(text, seed, any_matrix) for text in designs]
     given = [parse_method(text, pooling) for pooling in poolings for text in decoders]
-    methods = [
-        method for k, method in enumerate(given) if method not in given[:k]
-    ]  # Dorfman's pools, for one, are the same for designs of one size
+    # Once each: Dorfman's pools, for one, are the same for designs of one size.
+    methods = [method for k, method in enumerate(given) if method not in given[:k]]
     largest = max(method.pooling.pool_size for method in methods)
     errors = {text: _read_noise(text, largest) for text in noises}
     shares = list(prevalences or PAPER_PREVALENCES)
