@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,34 @@ def test_the_python_example_of_the_readme_runs(capsys):
     example = re.search(r"## Only the mathematics.*?```python\n(.*?)```", text, re.S).group(1)
     exec(example, {})
     assert capsys.readouterr().out == "(array([0]), array([17]))\n"
+
+
+def own_decoder_examples():
+    text = (ROOT / "docs" / "decoding.md").read_text()
+    part = re.search(r"^## A decoder of your own$(.*?)^## ", text, re.S | re.M).group(1)
+    return re.findall(r"```python\n(.*?)```", part, re.S)
+
+
+def test_the_decoder_of_the_docs_keeps_the_contract_and_is_compared(capsys, monkeypatch):
+    from poolsieve.decoders import base
+
+    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+    names = {"__name__": "__main__"}  # so that it checks itself
+    for example in own_decoder_examples():
+        exec(example, names)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["least-count", "mip"]
+    assert all(float(line.split()[1]) > 0.5 for line in lines)
+
+
+def test_the_decoder_of_the_docs_is_a_plugin(tmp_path):
+    (tmp_path / "my_decoder.py").write_text(own_decoder_examples()[0])
+    arguments = ["--plugin", "my_decoder.py:LeastCount", "-d", "comp", "-p", "0.02", "--chunks", "50"]
+    done = subprocess.run(
+        [sys.executable, "-m", "poolsieve", "simulate", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "least-count" in done.stdout and "comp" in done.stdout

@@ -1,12 +1,16 @@
+import os
+import re
+from dataclasses import replace
 from html.parser import HTMLParser
+from urllib.parse import unquote_to_bytes
 
 import numpy as np
 import pytest
 from PIL import Image
-from planted import planted_moderator, planted_pixels
+from planted import PlantedEngine, moderator_by, planted_moderator, planted_pixels, write_images
 
 from poolsieve.html import data_url, escaped, page
-from poolsieve.moderation_report import RunDescription, mates_of, moderation_page
+from poolsieve.moderation_report import RunDescription, grounds, link_to, mates_of, moderation_page
 
 
 class Page(HTMLParser):
@@ -49,9 +53,9 @@ def adaptive():
     return judged()
 
 
-def report(moderator, verdicts, names=None, thumbnails=None, errors=()):
+def report(moderator, verdicts, names=None, thumbnails=None, errors=(), **options):
     shown = [verdict for verdict in verdicts if verdict.flagged]
-    return moderation_page(RUN, moderator.totals, shown, thumbnails or {}, names or {}, errors)
+    return moderation_page(RUN, moderator.totals, shown, thumbnails or {}, names or {}, errors, **options)
 
 
 def test_the_page_tells_findings_grounds_and_cost(adaptive):
@@ -65,7 +69,8 @@ def test_the_page_tells_findings_grounds_and_cost(adaptive):
     assert made.text.count("was read as holding 1 bad") == 4
     mate = next(k for k in verdicts[4].pools[0].members if k != 4)
     assert f"{mate:04d}.png" in made.text
-    assert f"tested on its own: {verdicts[4].score:.4f}" in made.text
+    assert f"tested on its own: {verdicts[4].score:.3g}; threshold 0.5" in made.text
+    assert "in photos" not in made.text  # arrays have no folder
     assert sum(tag == "img" for tag, _ in made.tags) == 1
     assert "cannot be read again" in made.text  # 77 has no picture
     assert "Not judged" not in made.text
@@ -94,7 +99,7 @@ def test_names_of_strangers_are_text_and_the_page_fetches_nothing(adaptive):
 
 def test_images_decided_by_pools_are_said_to_be_so():
     moderator, verdicts = judged("oneshot", decoder="bp")
-    assert "decided by pools, not tested on its own" in Page(report(moderator, verdicts)).text
+    assert "decided by its pools, not tested on its own" in Page(report(moderator, verdicts)).text
 
 
 def test_errors_are_listed_up_to_a_limit():
@@ -117,5 +122,66 @@ def test_mates_are_all_members_of_the_shown_pools(adaptive):
 def test_a_picture_and_odd_text_can_stand_in_a_page():
     url = data_url(Image.new("RGB", (4, 4)))
     assert url.startswith("data:image/jpeg;base64,/9j/")
-    assert escaped('a"<b>&\udcff') == "a&quot;&lt;b&gt;&amp;\\udcff"
+    assert escaped('a"<b>&\udcff') == "a&quot;&lt;b&gt;&amp;\\xff"
     assert Page(page("a < b", "<p>body</p>")).text.endswith("body")
+
+
+def test_every_card_links_to_its_file_and_names_its_folder(tmp_path):
+    photos = tmp_path / "my photos & more"
+    write_images(photos, [True] * 3)
+    odd = [b"\xff.png", "ü #1%20?.png".encode(), b"javascript:alert(1).png"]
+    for file, name in zip(sorted(photos.iterdir()), odd, strict=True):
+        file.rename(photos / os.fsdecode(name))
+    moderator = planted_moderator("individual")
+    verdicts = list(moderator.moderate(photos))
+    made = Page(report(moderator, verdicts, folder=tmp_path / "reports" / "today"))
+    links = [values["href"] for tag, values in made.tags if tag == "a"]
+    assert len(links) == 3
+    assert all(re.fullmatch(r"\.\./\.\./[A-Za-z0-9_.~%/-]+", link) for link in links)
+    targets = {os.fsdecode(unquote_to_bytes(link)) for link in links}
+    assert targets == {f"../../{photos.name}/{os.fsdecode(name)}" for name in odd}
+    assert made.text.count(f"in {photos}") == 3
+    assert sum(tag == "bdi" for tag, _ in made.tags) == 6
+
+
+def test_only_image_files_are_linked_to(tmp_path):
+    (tmp_path / "page.html").write_text("an image and a page at once")
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "a.png").write_bytes(b"")
+    assert link_to(str(tmp_path / "a.png"), tmp_path) == "a.png"
+    for name in ("page.html", "folder.png", "gone.png", "photos.zip/member.png", "nul\0.png", "array[3]"):
+        assert link_to(str(tmp_path / name), tmp_path) is None
+
+
+def test_lines_are_not_turned_around_by_names(adaptive):
+    moderator, verdicts = adaptive
+    text = report(moderator, [replace(verdicts[4], path="evil\u202egpj.exe")])
+    assert "\u202e" not in text
+    assert "<bdi>evil\\u202egpj.exe</bdi>" in text
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("individual", r"tested on its own: 1; threshold 0\.5"),
+        ("glance", r"looked at small first: 0\.\d+; tested on its own: 1; threshold 0\.5"),
+        ("cascade", r"first look by the cheap head: 0\.\d+; tested on its own: 1; threshold 0\.5"),
+        ("dorfman", r"after its pool: [0-9.]+; tested on its own: 1; threshold 0\.5"),
+        ("adaptive", r"first look by the .*head: 0\.\d+; after its 2 pools: [0-9.]+; tested on its own: 1.*"),
+        ("oneshot", r"after its 4 pools: 1; decided by its pools, not tested on its own"),
+    ],
+)  # fmt: skip
+def test_grounds_are_told_in_the_words_of_the_scheme(way, words):
+    moderator = moderator_by(way)
+    verdicts = list(moderator.moderate(planted_pixels(np.arange(100) == 4)))
+    assert re.fullmatch(words, grounds(verdicts[4]))
+    text = Page(report(moderator, verdicts)).text
+    assert "no pools" not in text
+    assert ("was read as holding" in text) == ("pool" in words)
+    assert ("behind a pool" in text) == ("pool" in words)
+
+
+def test_without_the_head_the_prior_is_no_look():
+    moderator = planted_moderator("adaptive", use_head=False, engine=PlantedEngine())
+    verdicts = list(moderator.moderate(planted_pixels(np.arange(100) == 4)))
+    assert grounds(verdicts[4]).startswith("after its 2 pools")

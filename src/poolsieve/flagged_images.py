@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageOps
 
+from poolsieve.captions import draw_caption
 from poolsieve.files import write_atomically
 from poolsieve.images.sources import Item, read_content
 from poolsieve.verdicts import Verdict
@@ -84,7 +85,7 @@ def contact_sheet(verdicts: Iterable[Verdict], thumbnails: Mapping[int, Image.Im
     sheet = Image.new("RGB", (columns * step_x + _GAP, rows * step_y + _GAP), "white")
     draw = ImageDraw.Draw(sheet)
     if not shown:
-        draw.text((_GAP, _GAP), "no image is flagged", fill="black")
+        draw_caption(draw, (_GAP, _GAP), "no image is flagged", _THUMB, "black")
     for k, verdict in enumerate(shown):
         left, top = _GAP + k % columns * step_x, _GAP + k // columns * step_y
         picture = thumbnails.get(verdict.position)
@@ -92,7 +93,7 @@ def contact_sheet(verdicts: Iterable[Verdict], thumbnails: Mapping[int, Image.Im
             draw.rectangle((left, top, left + _THUMB, top + _THUMB), outline="grey")
         else:
             sheet.paste(picture, (left, top))
-        name = verdict.path.rsplit("/", 1)[-1].encode("ascii", "replace").decode()
-        draw.text((left, top + _THUMB + 2), f"{verdict.score:.3f}", fill="black")
-        draw.text((left, top + _THUMB + 14), name if len(name) <= 26 else f"...{name[-23:]}", fill="grey")
+        draw_caption(draw, (left, top + _THUMB + 1), f"{verdict.score:.3f}", _THUMB, "black")
+        name = verdict.path.rsplit("/", 1)[-1]
+        draw_caption(draw, (left, top + _THUMB + 14), name, _THUMB, "grey")
     return sheet

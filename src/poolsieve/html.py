@@ -8,6 +8,8 @@ import io
 
 from PIL import Image
 
+from poolsieve.shown_text import shown
+
 _JPEG_QUALITY = 85
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --faint: #5d6778; --line: #d8dde6; --card: #fff;
@@ -35,6 +37,7 @@ th { font-weight: 600; color: var(--faint); } .wide { overflow-x: auto; }
 .side > img, .missing { flex: none; width: 104px; height: 104px; border-radius: 4px; object-fit: contain;
   background: #202020; }
 .missing { display: grid; place-items: center; color: #bbb; font-size: .8rem; text-align: center; }
+a { color: var(--accent); }
 .flagged { color: var(--bad); font-weight: 600; } .clear { color: var(--good); }
 details { margin-top: 6px; } summary { cursor: pointer; color: var(--accent); }
 .bar { display: flex; height: 22px; border-radius: 5px; overflow: hidden; background: var(--line); }
@@ -59,8 +62,13 @@ def page(title: str, body: str) -> str:
 
 
 def escaped(value: object) -> str:
-    """Text as it is shown; a file name that is no proper text is shown with its bytes."""
-    return html.escape(str(value).encode("utf-8", "backslashreplace").decode())
+    """Text as it is shown, with what cannot be seen or turns lines around as escapes."""
+    return html.escape(shown(str(value)))
+
+
+def name_of(value: object) -> str:
+    """A name from a stranger: whichever way it is written, the text around it stays as it is."""
+    return f"<bdi>{escaped(value)}</bdi>"
 
 
 def data_url(picture: Image.Image) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from PIL import Image
 
-from poolsieve.html import data_url, escaped, page
+from poolsieve.false_flags import DetectionRates, false_flags_sentence
+from poolsieve.html import data_url, escaped, name_of, page
+from poolsieve.images.datasets import IMAGE_ENDINGS
 from poolsieve.verdicts import PoolReading, Verdict
 
 if TYPE_CHECKING:
@@ -53,6 +58,9 @@ def moderation_page(
     thumbnails: Mapping[int, Image.Image | None],
     names: Mapping[int, str],
     errors: Iterable[Verdict],
+    *,
+    rates: DetectionRates | None = None,
+    folder: Path | None = None,
 ) -> str:
     """The page as HTML.
 
@@ -63,14 +71,16 @@ def moderation_page(
         thumbnails: Of these, by position in the source.
         names: Names of their pool-mates, by position.
         errors: Verdicts on images that could not be read; the first 100 are listed.
+        rates: What is known of how the run detected.
+        folder: Where the page will stand, from which files are linked to; None links to none.
     """
     body = [
         f"<h1>Moderation report: {escaped(run.task)}</h1>",
         f'<p class="faint">bundle {escaped(run.bundle)} ({run.bundle_hash[:12]}), '
         f"scheme {escaped(run.scheme.partition('(')[0])}</p>",
-        _facts(totals),
+        _facts(totals, rates),
         _cost(totals.meter),
-        _flagged(totals, shown, thumbnails, names),
+        _flagged(totals, shown, thumbnails, names, folder),
         _errors(totals, errors),
         _plans(totals),
         _again(run),
@@ -83,7 +93,7 @@ def mates_of(shown: Iterable[Verdict]) -> set[int]:
     return {position for verdict in shown for pool in verdict.pools for position in pool.members}
 
 
-def _facts(totals: Totals) -> str:
+def _facts(totals: Totals, rates: DetectionRates | None) -> str:
     estimate = totals.estimated_prevalence()
     facts = [
         (f"{totals.images:,}", "images"),
@@ -95,7 +105,11 @@ def _facts(totals: Totals) -> str:
     ]
     cells = "".join(f'<div class="fact"><b class="number">{value}</b>{what}</div>' for value, what in facts)
     share = "unknown" if estimate is None else f"{estimate} (95% interval)"
-    return f'<div class="facts">{cells}</div><p>Estimated share of bad images: {escaped(share)}.</p>'
+    false = escaped(false_flags_sentence(totals, rates))
+    return (
+        f'<div class="facts">{cells}</div><p>Estimated share of bad images: {escaped(share)}.</p>'
+        + f"<p>{false}</p>" * bool(false)
+    )
 
 
 def _cost(meter: CostMeter) -> str:
@@ -139,52 +153,102 @@ def _flagged(
     shown: Sequence[Verdict],
     thumbnails: Mapping[int, Image.Image | None],
     names: Mapping[int, str],
+    folder: Path | None,
 ) -> str:
     if not shown:
         return "<h2>Flagged images</h2><p>None.</p>"
-    cards = "".join(_card(verdict, thumbnails.get(verdict.position), names) for verdict in shown)
+    cards = "".join(_card(verdict, thumbnails.get(verdict.position), names, folder) for verdict in shown)
     which = "all" if len(shown) == totals.flagged else f"the {len(shown):,} with the highest scores of"
+    pools = (
+        " Numbers behind a pool's count tell how likely each count would be, were all equally common."
+        if any(verdict.pools for verdict in shown)
+        else ""
+    )
     return (
         f'<h2>Flagged images</h2><p class="note">Shown: {which} {totals.flagged:,}. '
-        "A flag is a network's opinion; let people look before anything follows from it. "
-        "Numbers behind a pool's count tell how likely each count would be, were all equally common.</p>"
+        f"A flag is a network's opinion; let people look before anything follows from it.{pools}</p>"
         f'<div class="cards">{cards}</div>'
     )
 
 
-def _card(verdict: Verdict, picture: Image.Image | None, names: Mapping[int, str]) -> str:
+def _card(
+    verdict: Verdict, picture: Image.Image | None, names: Mapping[int, str], folder: Path | None
+) -> str:
     image = (
         '<div class="missing">cannot be<br>read again</div>'
         if picture is None
         else f'<img alt="" src="{data_url(picture)}">'
     )
-    lines = [f"<b>{escaped(PurePath(verdict.path).name)}</b>"]
+    path, link = PurePath(verdict.path), None if folder is None else link_to(verdict.path, folder)
+    name = name_of(path.name)
+    lines = [f"<b>{name}</b>" if link is None else f'<b><a rel="noreferrer" href="{link}">{name}</a></b>']
+    if str(path.parent) != ".":
+        lines.append(f'<span class="faint">in {name_of(path.parent)}</span>')
     lines.append(f'<span class="flagged">score <span class="number">{verdict.score:.3f}</span></span>')
-    if verdict.prior is not None:
-        lines.append(f'<span class="faint">first look: {verdict.prior:.4f}</span>')
-    if verdict.pool_score is not None:
-        lines.append(f'<span class="faint">after pools: {verdict.pool_score:.4f}</span>')
-    if verdict.decided_by == "individual":
-        lines.append(f'<span class="faint">tested on its own: {verdict.score:.4f}</span>')
-    else:
-        lines.append(
-            f'<span class="faint">decided by {escaped(verdict.decided_by)}, not tested on its own</span>'
-        )
-    pools = "".join(_pool(pool, verdict, names) for pool in verdict.pools)
-    grounds = (
-        f'<p class="faint">{escaped(verdict.path)}, position {verdict.position}, chunk {verdict.chunk}</p>'
-    )
-    count = f"{len(verdict.pools)} pools" if verdict.pools else "no pools"
-    more = f"<details><summary>grounds: {count}</summary>{grounds}{pools}</details>"
+    lines.append(f'<span class="faint">{escaped(grounds(verdict))}</span>')
+    if verdict.note is not None:
+        lines.append(f'<span class="faint">note: {escaped(verdict.note)}</span>')
+    lines.append(f'<span class="faint">position {verdict.position}, chunk {verdict.chunk}</span>')
+    more = ""
+    if verdict.pools:
+        pools = "".join(_pool(pool, verdict, names) for pool in verdict.pools)
+        more = f"<details><summary>{_its_pools(verdict)}</summary>{pools}</details>"
     side = f'<div class="side">{image}<div>{"<br>".join(lines)}</div></div>'
     return f'<div class="card">{side}{more}</div>'
+
+
+def link_to(path: str, folder: Path) -> str | None:
+    """A link from a page in a folder to an image file; None if there is no such file.
+
+    Files whose name does not end like an image's are not linked to: a browser goes by the ending, and would
+    run what a stranger wrote into a file that is an image and a page at once.
+    """
+    if PurePath(path).suffix.lower() not in IMAGE_ENDINGS or not os.path.isfile(path):  # noqa: PTH113 - odd names
+        return None
+    try:
+        relative = os.path.relpath(path, folder)
+    except ValueError:  # on another drive
+        return Path(path).absolute().as_uri()
+    return quote(os.fsencode(relative.replace(os.sep, "/")))
+
+
+_FIRST_LOOKS = {
+    "glance": "looked at small first",
+    "cascade": "first look by the cheap head",
+    "adaptive": "first look by the cheap head",
+}
+
+
+def grounds(verdict: Verdict) -> str:
+    """What led to the verdict, in the order in which it was done, in the words of its scheme."""
+    scheme = verdict.scheme.partition("(")[0]
+    steps = []
+    # Elsewhere the prior is what was expected of every image, and no look at this one.
+    if verdict.prior is not None and scheme in _FIRST_LOOKS and "use_head=False" not in verdict.scheme:
+        steps.append(f"{_FIRST_LOOKS[scheme]}: {verdict.prior:.3g}")
+    if verdict.pools and verdict.pool_score is not None:
+        steps.append(f"after {_its_pools(verdict)}: {verdict.pool_score:.3g}")
+    if verdict.decided_by == "individual":
+        steps.append(f"tested on its own: {verdict.score:.3g}")
+        threshold = re.search(r"\bthreshold=([0-9.e-]+)", verdict.scheme)
+        steps += [f"threshold {float(threshold[1]):g}"] if threshold else []
+    else:
+        by = {"pools": "its pools", "head": "the cheap head", "glance": "the look at it small"}
+        steps.append(
+            f"decided by {by.get(str(verdict.decided_by), verdict.decided_by)}, not tested on its own"
+        )
+    return "; ".join(steps)
+
+
+def _its_pools(verdict: Verdict) -> str:
+    return "its pool" if len(verdict.pools) == 1 else f"its {len(verdict.pools)} pools"
 
 
 def _pool(pool: PoolReading, verdict: Verdict, names: Mapping[int, str]) -> str:
     likely = sorted(enumerate(pool.chances), key=lambda pair: -pair[1])[:3]
     chances = ", ".join(f"{count}: {100 * chance:.1f}%" for count, chance in likely)
     mates = "".join(
-        f"<li>{escaped(PurePath(names.get(mate, f'image {mate}')).name)}</li>"
+        f"<li>{name_of(PurePath(names.get(mate, f'image {mate}')).name)}</li>"
         for mate in pool.members
         if mate != verdict.position
     )
@@ -198,7 +262,7 @@ def _errors(totals: Totals, errors: Iterable[Verdict]) -> str:
     if not totals.errors:
         return ""
     rows = "".join(
-        f"<tr><td>{escaped(verdict.path)}</td><td>{escaped(verdict.reason)}</td></tr>"
+        f"<tr><td>{name_of(verdict.path)}</td><td>{escaped(verdict.reason)}</td></tr>"
         for verdict in islice(errors, ERRORS_SHOWN)
     )
     more = f" The first {ERRORS_SHOWN} are listed." if totals.errors > ERRORS_SHOWN else ""

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from poolsieve.shown_text import shown
+
 PLAIN_INTERVAL = 30.0
 """Seconds between two plain lines of one task."""
 
@@ -65,8 +67,8 @@ class Reporter:
         self._quiet = quiet
 
     def line(self, text: str) -> None:
-        """Print one line."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        """Print one line; names of strangers in it cannot break it."""
+        self._console.print(shown(text), markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager
     def task(self, name: str, total: int) -> Iterator[Task]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from poolsieve.shown_text import shown
+
 Status = Literal["flagged", "clear", "error"]
 
 
@@ -84,13 +86,13 @@ class Verdict:
         return cls(**{**values, "pools": pools})
 
     def explain(self, names: Mapping[int, str]) -> list[str]:
-        """The grounds of the verdict, line by line.
+        """The grounds of the verdict, line by line, safe to print whatever the names are.
 
         Args:
             names: Names of the images at positions, for pool-mates.
         """
         if self.status == "error":
-            return [f"{self.path}: could not be read: {self.reason}"]
+            return [shown(f"{self.path}: could not be read: {self.reason}")]
         lines = [f"{self.path}: {self.status}, score {self.score:.4f}, decided by {self.decided_by}"]
         if self.prior is not None:
             lines.append(f"  first look: probability of being bad {self.prior:.4f}")
@@ -110,4 +112,4 @@ class Verdict:
             lines.append(f"  tested on its own: score {self.score:.4f}")
         lines.append(f"  chunk {self.chunk}, position {self.position}, seed {self.seed}")
         lines.append(f"  {self.scheme}, bundle {self.bundle[:12]}")
-        return lines
+        return [shown(line) for line in lines]

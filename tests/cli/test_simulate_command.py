@@ -1,6 +1,7 @@
 """The command line as a user meets it: a real process, its output and its exit status."""
 
 import csv
+import os
 import subprocess
 import sys
 
@@ -8,9 +9,13 @@ import numpy as np
 import pytest
 
 
-def poolsieve(*arguments, cwd=None):
+def poolsieve(*arguments, cwd=None, **environment):
     return subprocess.run(
-        [sys.executable, "-m", "poolsieve", *map(str, arguments)], capture_output=True, text=True, cwd=cwd
+        [sys.executable, "-m", "poolsieve", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **environment},
     )
 
 
@@ -49,6 +54,7 @@ def test_designs_and_noise_from_files(tmp_path):
     [
         (["--decoder", "nope"], "no decoder is named 'nope'"),
         (["--decoder", "classo:penalty=-1"], "penalty=-1"),
+        (["--plugin", "missing.py:Mine"], "there is no file missing.py"),
         (["--design", "missing.npz"], "neither three numbers"),
         (["--design", "block.txt"], "2×2 block"),
         (["--design", "100,8,9"], "m·r = n·c fails"),
@@ -96,3 +102,18 @@ def test_an_unwritable_output_is_an_error_and_not_a_crash(tmp_path):
     (tmp_path / "file").write_text("")
     done = poolsieve("simulate", *SMALL, "-d", "comp", "--out", tmp_path / "file" / "rows.csv")
     assert done.returncode == 2 and "error:" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_terminal_that_knows_only_ascii_shows_all_the_same(tmp_path):
+    done = poolsieve(
+        "simulate", *SMALL, "-d", "comp", "--out", "zähler.csv", cwd=tmp_path, PYTHONIOENCODING="ascii"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "rows: z\\xe4hler.csv" in done.stdout
+
+
+def test_names_in_messages_do_not_reach_the_terminal_as_commands():
+    done = poolsieve("simulate", "--design", "a\x1b[31m\n\u202eb.npz")
+    assert done.returncode == 2
+    assert "\x1b" not in done.stderr and "\u202e" not in done.stderr
+    assert "a\\x1b[31m\\n\\u202eb.npz" in done.stderr

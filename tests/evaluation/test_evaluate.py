@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from shutil import copy
 
 import numpy as np
 import pytest
@@ -13,10 +14,18 @@ from poolsieve.evaluation.image_metrics import ImageDetection
 from poolsieve.evaluation.metrics import Proportion
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.evaluation.plan import EvaluationPlan
+from poolsieve.evaluation.report_figures import (
+    plot_cost,
+    plot_detection_of,
+    plot_frontier,
+    plot_savings,
+    rows_of,
+)
 from poolsieve.evaluation.report_markdown import section, write_figures
 from poolsieve.evaluation.report_page import headline, page, tables
-from poolsieve.evaluation.results import EvaluationRow, savings, sensitivity_at
+from poolsieve.evaluation.results import EvaluationRow, Saving, savings, sensitivity_at
 from poolsieve.images.datasets import load_dataset
+from poolsieve.schemes import make_scheme
 
 PLAN = EvaluationPlan(
     prevalences=(0.05, 0.2),
@@ -125,6 +134,10 @@ def test_a_section_of_markdown_names_figures_that_are_there(found, tmp_path):
         assert f"(figures/{file.name})" in text
     for row in found.rows:
         assert f"| {row.title} | {row.detection.sensitivity} |" in text
+    odd = replace(found, notes=("left out: \udcff\x1b\n.jpg",), provenance={"data": "\u202e\udcff"})
+    text = section(odd, figures, tmp_path)
+    text.encode()
+    assert "left out: \\xff\\x1b\\n.jpg" in text and "- data: \\u202e\\xff" in text
 
 
 def test_names_of_strange_files_do_not_become_markup(found):
@@ -144,6 +157,7 @@ def test_names_of_strange_files_do_not_become_markup(found):
         ({"prevalences": (1.2,)}, "must lie between 0 and 1"),
         ({"methods": ("best",)}, "no method is named 'best'"),
         ({"timing_images": -1}, "timing_images is -1"),
+        ({"tuning_split": None, "by_density": True}, "calibrated on a split to tune on, and there is none"),
     ],
 )
 def test_plans_that_cannot_be_followed_are_refused_before_the_work(
@@ -199,3 +213,65 @@ def test_sensitivity_at_a_specificity_is_read_off_the_curve():
     mixture = Mixture(np.arange(8), bad, 0.5)
     for specificity, expected in ((1.0, 0.25), (0.75, 0.5), (0.5, 0.75), (0.25, 0.75), (0.0, 1.0)):
         assert sensitivity_at(mixture, ranks, specificity).value == expected
+
+
+def test_a_method_looks_the_same_in_every_figure(found):
+    from matplotlib.colors import to_hex
+
+    def looks(figure):
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        lines = [getattr(handle, "lines", [handle])[0] for handle in handles]
+        marks = [(line.get_color(), line.get_marker(), line.get_markerfacecolor()) for line in lines]
+        return dict(zip(labels, marks, strict=True))
+
+    frontier = looks(plot_frontier(found.frontier))
+    assert len(set(frontier.values())) == len(frontier) == 7
+    for wanted in (("individual", "bp"), ("downsample", "dorfman"), ("adaptive",)):
+        for look in (plot_detection_of(rows_of(found, wanted)), plot_cost(rows_of(found, wanted))):
+            made = looks(look)
+            assert made == {title: frontier[title] for title in made}
+    best = next(row for row in found.rows if row.method == "adaptive")
+    bars = plot_savings([Saving(0.05, found.rows[0], best), Saving(0.1, found.rows[0], None)]).axes[0].patches
+    assert to_hex(bars[0].get_facecolor()).upper() == frontier["Adaptive"][0]
+    assert to_hex(bars[1].get_facecolor()).upper() not in {look[0] for look in frontier.values()}
+
+
+def test_where_every_image_is_a_test_image_nothing_is_tuned(bundle, tmp_path):
+    source = write_data(tmp_path / "images")
+    for line in source.read_text().splitlines()[1:]:
+        name, label, _ = line.split(",")
+        folder = tmp_path / "folder" / ("flagged" if label == "1" else "clear")
+        folder.mkdir(parents=True, exist_ok=True)
+        copy(source.parent / name, folder)
+    data = load_dataset(tmp_path / "folder", needed=("test",), all_test=True)
+    plan = replace(
+        PLAN, tuning_split=None, methods=("comp", "classo", "cascade", "downsample"), timing_images=0
+    )
+    found = evaluate(bundle, data, plan, threads=1, cache_dir=tmp_path / "cache")
+    rows = [row for row in found.rows if row.prevalence == 0.05]
+    assert [row.method for row in rows] == ["individual", "comp", "classo", "cascade"]
+    assert [row.tuned for row in rows] == ["", "", "defaults", "defaults"]
+    assert rows[2].scheme == str(
+        make_scheme("oneshot", (8,), decoder="classo", prevalence=0.05, pools_per_image=4)
+    )
+    assert rows[3].scheme == str(make_scheme("cascade", (8,), prevalence=0.05))
+    assert {(row.distinct_bad, row.distinct_clear) for row in found.rows} == {(10, 48), (24, 48)}  # 200 draws
+    notes = " ".join(found.notes)
+    assert "nothing to tune on: methods have their defaults" in notes
+    assert "Nothing was tried at half size: there are no validation images to calibrate on" in notes
+    assert found.provenance["tuned on"] == "nothing"
+    page(found)
+
+
+def test_no_images_of_other_splits_are_needed(bundle, dataset, found, tmp_path):
+    """Without its images for training, the data give the same numbers."""
+    kept = np.flatnonzero(dataset.splits != "train")
+    less = replace(
+        dataset,
+        files=tuple(dataset.files[k] for k in kept),
+        digests=tuple(dataset.digests[k] for k in kept),
+        labels=dataset.labels[kept],
+        splits=dataset.splits[kept],
+    )
+    again = evaluate(bundle, less, replace(PLAN, timing_images=0), threads=1, cache_dir=tmp_path)
+    assert numbers(again)[:-1] == numbers(found)[:-1]

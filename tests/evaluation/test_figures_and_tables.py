@@ -59,3 +59,26 @@ def test_a_failed_write_leaves_the_old_file(rows, tmp_path, monkeypatch):
 def test_unknown_table_endings_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"tables end in \.csv or \.parquet"):
         write_table([{"a": 1}], tmp_path / "rows.xlsx")
+
+
+def drawn_lines(axes):
+    """Colour and mark by the label of each line of a figure."""
+    handles, labels = axes.get_legend_handles_labels()
+    lines = [getattr(handle, "lines", [handle])[0] for handle in handles]
+    return {label: (line.get_color(), line.get_marker()) for label, line in zip(labels, lines, strict=True)}
+
+
+def test_a_method_looks_the_same_in_every_figure(rows, tmp_path):
+    together = drawn_lines(plot_detection(rows).axes[0])
+    assert len(set(together.values())) == 3
+    for name, look in together.items():
+        alone = plot_detection([row for row in rows if row.method == name])
+        assert drawn_lines(alone.axes[0]) == {name: look}
+
+
+def test_names_that_are_no_text_are_written_as_escapes(tmp_path):
+    records = [{"file": "a\udcff.jpg", "wrong": 1}, {"file": "ü\ud800", "wrong": 2}]
+    with write_table(records, tmp_path / "rows.csv").open(encoding="utf-8") as stream:
+        assert [row["file"] for row in csv.DictReader(stream)] == ["a\\xff.jpg", "ü\\ud800"]
+    table = pyarrow.parquet.read_table(write_table(records, tmp_path / "rows.parquet"))
+    assert table.to_pylist() == [{"file": "a\\xff.jpg", "wrong": 1}, {"file": "ü\\ud800", "wrong": 2}]

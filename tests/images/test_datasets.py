@@ -221,3 +221,26 @@ def test_a_split_by_content_that_lacks_a_class_says_how_to_give_splits(tmp_path)
         draw(tmp_path / ("clear" if i % 2 else "flagged") / f"{i}.png", i)
     with pytest.raises(ValueError, match=r"split by content hash .* give your own splits"):
         load_dataset(tmp_path)
+
+
+def test_only_the_splits_that_are_needed_must_have_images(tree):
+    shutil.rmtree(tree / "train")
+    with pytest.raises(ValueError, match=r"split 'train' of .* has no ordinary image"):
+        load_dataset(tree)
+    assert load_dataset(tree, needed=("val", "test")).describe().endswith("train 0/0, val 2/2, test 2/2")
+
+
+def test_every_image_can_be_a_test_image(tree, table):
+    folder = tree / "test"  # a folder of class folders
+    assert load_dataset(folder, needed=("test",), all_test=True).describe().endswith("val 0/0, test 2/2")
+    plain = [line.split(",")[:2] for line in table.read_text().splitlines()]
+    table.write_text("\n".join(map(",".join, plain)) + "\n")
+    dataset = load_dataset(table, needed=("test",), all_test=True)
+    assert dataset.describe().endswith("train 0/0, val 0/0, test 6/6")
+    assert not dataset.split_by_content
+
+
+def test_data_with_splits_are_not_all_tested(tree, table):
+    for source in (tree, table):
+        with pytest.raises(ValueError, match="has splits of its own"):
+            load_dataset(source, needed=("test",), all_test=True)

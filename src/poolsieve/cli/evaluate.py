@@ -51,8 +51,20 @@ def evaluate(
             "what there is.",
         ),
     ] = None,
-    split: Annotated[str, typer.Option(help="Split to measure on.")] = "test",
-    tuning_split: Annotated[str, typer.Option(help="Split to tune on.")] = "val",
+    split: Annotated[
+        str | None, typer.Option(help="Split to measure on. \\[default: test]", show_default=False)
+    ] = None,
+    tuning_split: Annotated[
+        str | None, typer.Option(help="Split to tune on. \\[default: val]", show_default=False)
+    ] = None,
+    all_test: Annotated[
+        bool,
+        typer.Option(
+            "--all-test",
+            help="Measure on all images of data without splits. There is nothing to tune on then, so methods "
+            "have their defaults.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Makes the run repeatable.")] = 0,
     timing_images: Annotated[
         int, typer.Option(help="Images that wall-clock times are taken of, from files on; 0 takes none.")
@@ -100,15 +112,18 @@ def evaluate(
     from poolsieve.figures import check_figure_path
     from poolsieve.images.datasets import load_dataset
     from poolsieve.progress import Reporter
+    from poolsieve.shown_text import shown
 
     # What can be refused is refused before the long work.
+    if all_test and (split is not None or tuning_split is not None):
+        raise ValueError("--all-test knows no splits; leave out --split and --tuning-split")
     plan = EvaluationPlan(
         prevalences=tuple(sorted(set(prevalences or PAPER_PREVALENCES))),
         images=images,
         tuning_images=tuning_images,
         methods=tuple(methods) if methods else None,
-        split=split,
-        tuning_split=tuning_split,
+        split=split or "test",
+        tuning_split=None if all_test else tuning_split or "val",
         seed=seed,
         timing_images=timing_images,
         by_density=by_density,
@@ -120,7 +135,7 @@ def evaluate(
     loaded = load_bundle(bundle)
     reporter = Reporter()
     with reporter.task(f"checking the images of {data}", 1) as task:
-        dataset = load_dataset(data)
+        dataset = load_dataset(data, needed=plan.splits, all_test=all_test)
         task.advance()
     reporter.line(f"{data}: {dataset.describe()}")
     evaluation = run(
@@ -136,8 +151,8 @@ def evaluate(
     write_report(evaluation, report, thumbnails=thumbnails)
     console = Console()
     console.print(_table(evaluation))
-    console.print(headline(evaluation).replace("**", ""), markup=False, highlight=False)
-    console.print(f"report: {report / PAGE}", markup=False, highlight=False, soft_wrap=True)
+    console.print(shown(headline(evaluation).replace("**", "")), markup=False, highlight=False)
+    console.print(shown(f"report: {report / PAGE}"), markup=False, highlight=False, soft_wrap=True)
 
 
 def _table(evaluation: Evaluation) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from poolsieve.cli.moderate import moderate
 from poolsieve.cli.plan import plan
 from poolsieve.cli.simulate import simulate
 from poolsieve.cli.train import train
+from poolsieve.shown_text import shown
 
 CANNOT_RUN = 2
 
@@ -59,6 +61,8 @@ app.add_typer(bundles, name="bundles")
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; leaves the process with the exit status."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names are printed whatever letters the terminal knows
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(arguments, prog_name="poolsieve")
     except (ValueError, OSError, ImportError, MemoryError) as error:
@@ -66,5 +70,5 @@ def main(arguments: list[str] | None = None) -> None:
         console = Console(stderr=True)
         console.print("error:", style="bold red", end=" ")
         message = str(error) or "out of memory"
-        console.print(message, markup=False, highlight=False)
+        console.print(shown(message), markup=False, highlight=False)
         sys.exit(CANNOT_RUN)

@@ -184,7 +184,7 @@ def moderate(
         _explain(log, explain, console)
     _show_flagged(log, source, column, copy_flagged, sheet, console)
     if report is not None:
-        _write_report(moderator, log, source, column, report)
+        _write_report(moderator, log, source, column, report, plan)
     log.finish()
     _print_summary(moderator, out, console)
     if plan is not None:
@@ -288,9 +288,15 @@ def _show_flagged(
 
 
 def _write_report(
-    moderator: Moderator, log: VerdictLog, source: list[str], column: str | None, report: Path
+    moderator: Moderator,
+    log: VerdictLog,
+    source: list[str],
+    column: str | None,
+    report: Path,
+    plan: Path | None,
 ) -> None:
     """A page about the run, with the images as they are now."""
+    from poolsieve.false_flags import detection_rates
     from poolsieve.files import write_atomically
     from poolsieve.flagged_images import thumbnail, worst
     from poolsieve.moderation_report import RunDescription, mates_of, moderation_page
@@ -303,7 +309,10 @@ def _write_report(
     bundle = moderator.bundle
     run = RunDescription(bundle.name, bundle.hash, bundle.config.task, moderator.description, moderator.seed)
     errors = (verdict for verdict in log.verdicts() if verdict.status == "error")
-    page = moderation_page(run, moderator.totals, shown, thumbnails, names, errors)
+    rates = detection_rates(moderator, plan)
+    page = moderation_page(
+        run, moderator.totals, shown, thumbnails, names, errors, rates=rates, folder=report.parent
+    )
     write_atomically(report, page.encode())
 
 

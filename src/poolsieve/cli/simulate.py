@@ -65,6 +65,14 @@ def simulate(
         typer.Option(help="Correlation of errors across the pools of one image, 0 to 1."),
     ] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Makes the run repeatable.")] = 0,
+    plugins: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--plugin",
+            help="A decoder of your own to compare too, as module:Class or file.py:Class; its code is run. "
+            "docs/decoding.md shows how to write one. Repeat for several.",
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the rows as .csv or .parquet.")] = None,
     figure: Annotated[
         Path | None,
@@ -78,6 +86,7 @@ def simulate(
     """
     from rich.console import Console
 
+    from poolsieve.decoders import load_plugin
     from poolsieve.evaluation import PAPER_PREVALENCES, parse_method
     from poolsieve.evaluation import simulate as run
     from poolsieve.evaluation.detection_figure import plot_detection
@@ -90,9 +99,13 @@ def simulate(
         check_table_path(out)
     if figure is not None:
         check_figure_path(figure)
+    own = [load_plugin(text) for text in plugins or ()]
+    named = {text.partition(":")[0].removesuffix("-hard").removesuffix("-soft") for text in decoders}
+    decoders = [*decoders, *(name for name in own if name not in named)]
     poolings = [_read_design(text, seed, any_matrix) for text in designs]
     given = [parse_method(text, pooling) for pooling in poolings for text in decoders]
-    methods = list(dict.fromkeys(given))  # Dorfman's pools, for one, are the same for designs of one size
+    # Once each: Dorfman's pools, for one, are the same for designs of one size.
+    methods = [method for k, method in enumerate(given) if method not in given[:k]]
     largest = max(method.pooling.pool_size for method in methods)
     errors = {text: _read_noise(text, largest) for text in noises}
     shares = list(prevalences or PAPER_PREVALENCES)

@@ -1,11 +1,15 @@
 """Decoders: which images are bad, from what the pools say."""
 
 from poolsieve.decoders.base import (
+    Choice,
     Decoder,
     Decoding,
+    Instance,
+    Interval,
     decoder_name,
     list_decoders,
     make_decoder,
+    parameter,
     register_decoder,
 )
 from poolsieve.decoders.belief_propagation import BeliefPropagation
@@ -16,6 +20,7 @@ from poolsieve.decoders.dd import DD, SCOMP
 from poolsieve.decoders.map import MAP
 from poolsieve.decoders.mip import MIP
 from poolsieve.decoders.noise import CountNoise, LatentNoise
+from poolsieve.decoders.plugins import load_plugin
 from poolsieve.decoders.quantitative import GreedyCounts, QuantitativeThreshold
 from poolsieve.decoders.readings import Readings, remove_training_prior
 from poolsieve.decoders.text_form import DecoderChoice, parse_decoder
@@ -30,11 +35,14 @@ __all__ = [
     "SCOMP",
     "BeliefPropagation",
     "CLasso",
+    "Choice",
     "CountNoise",
     "Decoder",
     "DecoderChoice",
     "Decoding",
     "GreedyCounts",
+    "Instance",
+    "Interval",
     "LatentNoise",
     "QuantitativeThreshold",
     "Readings",
@@ -43,7 +51,9 @@ __all__ = [
     "check_decoder",
     "decoder_name",
     "list_decoders",
+    "load_plugin",
     "make_decoder",
+    "parameter",
     "parse_decoder",
     "register_decoder",
     "remove_training_prior",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -95,7 +96,12 @@ class Instance:
 
 
 def parameter(default: Any, allowed: Interval | Choice | Instance) -> Any:
-    """Declare a decoder's parameter: its default and what it may be, in one place."""
+    """Declare a decoder's parameter: its default and what it may be, in one place.
+
+    Args:
+        default: The default.
+        allowed: What it may be. A plain field of the data class is a parameter too, and is not checked.
+    """
     return dataclasses.field(default=default, metadata={"allowed": allowed})
 
 
@@ -103,7 +109,9 @@ def parameter(default: Any, allowed: Interval | Choice | Instance) -> Any:
 class Decoder(ABC):
     """Finds the bad images of each chunk from the readings of its pools.
 
-    A decoder is an immutable set of parameters; `decode` is a pure function of its arguments.
+    A decoder is an immutable set of parameters; `decode` is a pure function of its arguments. To write one,
+    derive a frozen data class, give it `_decode` and decorate it with `register_decoder`; `check_decoder`
+    tells whether it keeps the contract. docs/decoding.md has an example.
     """
 
     uses_priors: ClassVar[bool] = False
@@ -115,7 +123,9 @@ class Decoder(ABC):
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            field.metadata["allowed"].check(type(self).__name__, field.name, getattr(self, field.name))
+            allowed = field.metadata.get("allowed")  # a plain field has none and may be anything
+            if allowed is not None:
+                allowed.check(type(self).__name__, field.name, getattr(self, field.name))
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -196,7 +206,21 @@ DecoderClass = TypeVar("DecoderClass", bound=type[Decoder])
 
 
 def register_decoder(name: str) -> Callable[[DecoderClass], DecoderClass]:
-    """Class decorator: make a decoder known under `name` (letters, digits and hyphens)."""
+    """Class decorator: make a decoder known under `name`.
+
+    Args:
+        name: Small letters, digits and hyphens. It is written on the command line, where endings -hard and
+            -soft say what a decoder reads, and dorfman is a scheme.
+
+    Raises:
+        ValueError: The name is taken or cannot be one.
+    """
+    reserved = name.endswith(("-hard", "-soft")) or name == "dorfman" or name.startswith("dorfman-")
+    if reserved or not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", name):
+        raise ValueError(
+            f"a decoder cannot be named {name!r}: take small letters, digits and hyphens, no ending -hard or "
+            "-soft, and not dorfman"
+        )
 
     def register(decoder: DecoderClass) -> DecoderClass:
         if name in _REGISTRY:

@@ -11,7 +11,7 @@ from poolsieve.evaluation.competitors import Competitor, Setup
 from poolsieve.evaluation.experiments import time_scheme
 from poolsieve.evaluation.ground import Ground
 from poolsieve.evaluation.image_metrics import ImageTally
-from poolsieve.evaluation.mixtures import Mixture, draw_mixture
+from poolsieve.evaluation.mixtures import Mixture, draw_mixture, no_images
 from poolsieve.evaluation.plan import EvaluationPlan
 from poolsieve.evaluation.results import EvaluationRow, FrontierPoint, TimingRow, sensitivity_at
 from poolsieve.evaluation.sites import Resolution
@@ -49,7 +49,7 @@ def compare(
     plan: EvaluationPlan,
     reporter: Reporter,
 ) -> Comparison:
-    """Tune every method on one split and measure it on the other.
+    """Tune every method on one split, if there is one to tune on, and measure it on the other.
 
     Args:
         competitors: The methods, individual testing first.
@@ -68,7 +68,9 @@ def compare(
     with reporter.task("methods", sum(steps) * len(competitors)) as task:
         for prevalence, step in zip(plan.prevalences, steps, strict=True):
             mixtures = [
-                draw_mixture(
+                no_images(prevalence)
+                if site is None
+                else draw_mixture(
                     site.images.labels,
                     prevalence,
                     number,

@@ -19,6 +19,8 @@ from poolsieve.evaluation.ground import Ground
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.schemes import Scheme, make_scheme
 
+NOT_TUNED = "defaults"
+"""What is said of methods that there were no validation images for."""
 EQUAL = 0.01
 """Detection counts as equal to individual testing if the product of sensitivity and specificity is less by no
 more than this."""
@@ -59,7 +61,10 @@ class Competitor(ABC):
 
     @abstractmethod
     def prepare(self, tuning: Ground) -> Setup:
-        """Set the method up for the prevalence of a mixture of validation images."""
+        """Set the method up for the prevalence of a mixture of validation images.
+
+        If there are no images (`Ground.has_images`), by its defaults.
+        """
 
     def variants(self, ground: Ground) -> Iterator[Scheme]:
         """Schemes with other trade-offs of cost and detection, for the frontier; none by default."""
@@ -99,8 +104,8 @@ class TunedDecoder(Competitor):
         grid = {
             name: values for name, values in choice.decoder.default_grid.items() if name not in choice.fixed
         }
-        if not grid:
-            return Setup(scheme_for("oneshot", tuning, decoder=self.decoder))
+        if not grid or not tuning.has_images:
+            return Setup(scheme_for("oneshot", tuning, decoder=self.decoder), NOT_TUNED if grid else "")
         # Flags of some decoders are scores above a threshold: one run then does for all thresholds.
         scanned = grid.pop("threshold", (None,)) if choice.decoder.thresholds_scores else (None,)
         best: tuple[float, DecoderChoice] | None = None
@@ -138,6 +143,8 @@ class TunedScheme(Competitor):
 
     def prepare(self, tuning: Ground) -> Setup:
         """Try every setting."""
+        if not tuning.has_images:
+            return Setup(scheme_for(self.scheme, tuning), NOT_TUNED)
         individual = tuning.run(make_scheme("individual", tuning.pool_sizes))
         wanted = detection_product(tuning.mixture, individual.flags) - EQUAL
         tried = []

@@ -10,13 +10,13 @@ import numpy as np
 
 from poolsieve.evaluation.metrics import Proportion
 from poolsieve.evaluation.simulate import SimulationRow
-from poolsieve.figures import COLOURS, new_figure
+from poolsieve.figures import new_figure
+from poolsieve.line_styles import styles_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MARKERS = "osD^vP*X"
 CLOSE_UP = 0.95
 """Values from here up get the larger, upper part of a broken axis."""
 
@@ -27,12 +27,14 @@ class DetectionPoint:
 
     Attributes:
         line: Name of the method's line.
+        method: The method, by which the line looks; see `poolsieve.line_styles`.
         prevalence: Share of bad images.
         sensitivity: With its interval.
         specificity: With its interval.
     """
 
     line: str
+    method: str
     prevalence: float
     sensitivity: Proportion
     specificity: Proportion
@@ -42,10 +44,8 @@ def plot_detection(rows: Sequence[SimulationRow]) -> Figure:
     """Sensitivity and specificity of every simulated method against prevalence, with 95% intervals."""
     return plot_points(
         [
-            DetectionPoint(
-                _label(row, rows), row.prevalence, row.detection.sensitivity, row.detection.specificity
-            )
-            for row in rows
+            DetectionPoint(label, label, row.prevalence, row.detection.sensitivity, row.detection.specificity)
+            for row, label in ((row, _label(row, rows)) for row in rows)
         ]
     )
 
@@ -58,7 +58,8 @@ def plot_points(points: Sequence[DetectionPoint], *, close_up: float = CLOSE_UP,
         close_up: Values from here up get the larger, upper part of a broken axis.
         bad: What the images that are to be flagged are called.
     """
-    names = list(dict.fromkeys(point.line for point in points))
+    names = {point.line: point.method for point in points}
+    styles = styles_of(names.values())
     figure = new_figure(figsize=(11, 5.6))
     grid = figure.subplots(
         2,
@@ -68,7 +69,7 @@ def plot_points(points: Sequence[DetectionPoint], *, close_up: float = CLOSE_UP,
     )
     for column, measure in enumerate(("sensitivity", "specificity")):
         lowest = 1.0
-        for number, name in enumerate(names):
+        for number, (name, method) in enumerate(names.items()):
             own = sorted(
                 (point for point in points if point.line == name), key=lambda point: point.prevalence
             )
@@ -87,13 +88,10 @@ def plot_points(points: Sequence[DetectionPoint], *, close_up: float = CLOSE_UP,
                     y,
                     yerr=error,
                     label=name,
-                    color=COLOURS[number % len(COLOURS)],
-                    marker=MARKERS[number % len(MARKERS)],
-                    linestyle="-" if number < len(COLOURS) else "--",
-                    markersize=5,
                     linewidth=1.2,
                     elinewidth=0.8,
                     capsize=2,
+                    **styles[method].settings(),
                 )
         _break_axis(grid[0, column], grid[1, column], lowest, close_up)
         grid[0, column].set_title(measure.capitalize())

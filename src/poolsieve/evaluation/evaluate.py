@@ -67,7 +67,8 @@ def evaluate(
 
     Args:
         bundle: What to evaluate.
-        dataset: Labelled images with splits.
+        dataset: Labelled images with those splits that the plan names. An outlier bundle at half size is
+            fitted anew to the split train; without it nothing is tried at half size.
         plan: What to do.
         engine: Runs the networks; see `poolsieve.engines.open_engine`.
         threads: Threads that it computes on.
@@ -90,14 +91,18 @@ def evaluate(
     outliers = bundle.outliers
     if plan.by_density and outliers is None:
         raise ValueError(f"{bundle.name} is no outlier bundle, so it has no density to read by")
-    splits = [images_of(dataset, name) for name in (plan.tuning_split, plan.split)]
+    test = images_of(dataset, plan.split)
+    val = None if plan.tuning_split is None else images_of(dataset, plan.tuning_split)
     train = on_topic(images_of(dataset, "train"))
     reason = "" if outliers is None else why_not(train)
+    if val is None:
+        reason = "there are no validation images to calibrate on"
     with ExitStack() as held:
 
         def open_at(part: Bundle) -> Resolution:
             opened = open_engine(replace(part, outliers=None), engine, threads=threads)
-            tuning, measuring = (open_site(held, cache_dir, opened, part, s, reporter) for s in splits)
+            tuning = None if val is None else open_site(held, cache_dir, opened, part, val, reporter)
+            measuring = open_site(held, cache_dir, opened, part, test, reporter)
             return Resolution(part, opened, Evidence(part.calibration), tuning, measuring)
 
         full = open_at(bundle)
@@ -108,10 +113,12 @@ def evaluate(
             full = recalibrated(full, plan.known_pools, plan.seed, outliers)
         auc = _require_knowledge(full.measuring, bundle, plan)
         sizes = {False: full}
-        if not reason and any(competitor.half for competitor in competitors):
+        if not any(competitor.half for competitor in competitors):
+            reason = ""
+        elif not reason:
             half = open_at(at_resolution(bundle, bundle.config.input_size // 2))
             try:
-                if outliers is not None:
+                if outliers is not None and half.tuning is not None:
                     learnt = open_site(held, cache_dir, half.engine, half.bundle, train, reporter).records
                     outliers = refit_outliers(
                         outliers,
@@ -133,7 +140,7 @@ def evaluate(
         engine_name = full.engine.name
     rows = compared.rows
     shown = _shown_method(rows)
-    missed, false_flags = _errors(compared.tallies[shown], splits[1])
+    missed, false_flags = _errors(compared.tallies[shown], test)
     title = next(row.title for row in rows if row.method == shown)
     words = Wording() if bundle.outliers is None else OFF_TOPIC
     return Evaluation(
@@ -201,6 +208,8 @@ def _confusion(part: Resolution, half: bool, plan: EvaluationPlan) -> list[Confu
     config, outliers = part.bundle.config, part.bundle.outliers
     tables = []
     for site in (part.measuring,) if outliers is None else (part.tuning, part.measuring):
+        if site is None:
+            continue
         pools = site.read_pools(config.pool_sizes, plan.known_pools, plan.seed + 1, config.merge == "gated")
         for size, read in pools.items():
             largest = size if outliers is None else outliers.counting[size].histogram.largest

@@ -31,7 +31,8 @@ class Ground:
     """A mixture, and networks to judge it with.
 
     Attributes:
-        networks: Most often `RecordedNetworks`.
+        networks: Most often `RecordedNetworks`; None where there are no images to try anything on, but a
+            prevalence to set methods up for.
         evidence: What their outputs are worth.
         price: Multiply-adds of the networks.
         pool_sizes: Pool sizes that they read.
@@ -41,7 +42,7 @@ class Ground:
         recordings: What the bundle's plans are made of, if it has any.
     """
 
-    networks: Networks
+    networks: Networks | None
     evidence: Evidence
     price: Price
     pool_sizes: tuple[int, ...]
@@ -50,8 +51,14 @@ class Ground:
     seed: int
     recordings: Recordings | None = None
 
+    @property
+    def has_images(self) -> bool:
+        """Whether anything can be tried here."""
+        return self.networks is not None
+
     def run(self, scheme: Scheme) -> Trial:
         """Judge the mixture by a scheme."""
+        assert self.networks is not None, "there are no images to run a scheme on"
         return run_scheme(
             scheme, self.mixture, self.networks, self.evidence, self.price, gated=self.gated, seed=self.seed
         )

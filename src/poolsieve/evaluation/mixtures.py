@@ -76,3 +76,8 @@ def bad_draws(prevalence: float, images: int) -> int:
             f"{int(np.ceil(1 / min(prevalence, 1 - prevalence)))} images"
         )
     return number
+
+
+def no_images(prevalence: float) -> Mixture:
+    """A mixture without images, for what is set up by the prevalence alone."""
+    return Mixture(np.empty(0, dtype=np.intp), np.empty(0, dtype=bool), prevalence)

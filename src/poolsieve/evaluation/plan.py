@@ -24,7 +24,8 @@ class EvaluationPlan:
             at least as many as hold `LEAST_TUNING_BAD` bad ones at the smallest prevalence.
         methods: Names of the methods; None for all.
         split: Split to measure on.
-        tuning_split: Split to tune on.
+        tuning_split: Split to tune on; None if there is none: methods then keep their defaults, and nothing
+            is tried that must be calibrated first.
         seed: Makes the run repeatable.
         timing_images: Images to take the time of; 0 takes none.
         known_pools: Pools of known content: to show how counts err, and to calibrate half the resolution.
@@ -38,7 +39,7 @@ class EvaluationPlan:
     tuning_images: int | None = None
     methods: tuple[str, ...] | None = None
     split: str = "test"
-    tuning_split: str = "val"
+    tuning_split: str | None = "val"
     seed: int = 0
     timing_images: int = 500
     known_pools: int = 2000
@@ -48,7 +49,7 @@ class EvaluationPlan:
 
     def check(self) -> list[Competitor]:
         """The methods; raises ValueError, before long work, if the plan cannot be followed."""
-        for name in (self.split, self.tuning_split):
+        for name in self.splits:
             if name not in SPLITS:
                 raise ValueError(f"there is no split {name!r}; the splits are {', '.join(SPLITS)}")
         if self.split == self.tuning_split:
@@ -58,11 +59,18 @@ class EvaluationPlan:
         if not self.prevalences:
             raise ValueError("name at least one prevalence")
         for prevalence in self.prevalences:
-            for images in (self.images, self.tuning_draws):
+            for images in (self.images, self.tuning_draws)[: len(self.splits)]:
                 bad_draws(prevalence, images)
+        if self.by_density and self.tuning_split is None:
+            raise ValueError("reading by density is calibrated on a split to tune on, and there is none")
         if self.timing_images < 0:
             raise ValueError(f"timing_images is {self.timing_images}; give a number from 0 on")
         return choose_competitors(self.methods)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Splits that images are needed of: that to measure on and, if there is one, that to tune on."""
+        return (self.split,) if self.tuning_split is None else (self.split, self.tuning_split)
 
     @property
     def tuning_draws(self) -> int:

@@ -53,6 +53,12 @@ def describe_data(
         + "".join(f"; {kind} {value:.4f}" for kind, value in kinds.items())
         + ".",
     ]
+    if plan.tuning_split is None:
+        notes.append(
+            "Every image is a test image, so there was nothing to tune on: methods have their defaults, as "
+            "in poolsieve moderate, for the prevalence of the mixture; plans are made from the bundle's own "
+            "recordings. Methods that were tuned might do better on images like these."
+        )
     if bundle.outliers is not None:
         alone = plan.by_density or bundle.outliers.individual.by_density
         notes.append(
@@ -99,8 +105,10 @@ def describe_run(
         f"{', '.join(map(str, config.pool_sizes))}",
         "data": f"{data_name or 'unnamed'}; {dataset.describe()}",
         "measured on": f"split {plan.split}, sha256 of contents {dataset.content_hash(plan.split)}",
-        "tuned on": f"split {plan.tuning_split}, sha256 of contents "
-        f"{dataset.content_hash(plan.tuning_split)}, {plan.tuning_draws:,} images at each prevalence",
+        "tuned on": "nothing"
+        if plan.tuning_split is None
+        else f"split {plan.tuning_split}, sha256 of contents {dataset.content_hash(plan.tuning_split)}, "
+        f"{plan.tuning_draws:,} images at each prevalence",
         "images": f"{plan.images:,} at each prevalence",
         "seed": str(plan.seed),
         "engine": engine,

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from poolsieve.evaluation.detection_figure import (
-    MARKERS,
-    DetectionPoint,
-    label_prevalences,
-    plot_points,
-)
+from poolsieve.evaluation.detection_figure import DetectionPoint, label_prevalences, plot_points
 from poolsieve.evaluation.report_html import percent
 from poolsieve.evaluation.results import (
     Evaluation,
@@ -22,11 +17,14 @@ from poolsieve.evaluation.results import (
     TwoObjects,
 )
 from poolsieve.figures import COLOURS, new_figure
+from poolsieve.line_styles import styles_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-INK = "#333333"
+INK = "#1A1A1A"
+NOTHING = "#D9D9D9"
+"""Colour where no method is shown."""
 FIGURE_GROUPS = {
     "The paper's methods": ("individual", "dorfman", "comp", "ncomp-2", "classo", "mip"),
     "Bayes, first looks and adaptive": (
@@ -57,10 +55,10 @@ def plot_savings(savings: Sequence[Saving], *, bad: str = "bad") -> Figure:
     axes = figure.add_subplot()
     places = np.arange(len(savings))
     costs = [saving.best.cost if saving.best else 1.0 for saving in savings]
-    axes.barh(
-        places, costs, color=[COLOURS[0] if saving.best else "#7F7F7F" for saving in savings], height=0.7
-    )
-    for place, cost, saving in zip(places, costs, savings, strict=True):
+    styles = styles_of(saving.best.method for saving in savings if saving.best)
+    colours = [styles[saving.best.method].colour if saving.best else NOTHING for saving in savings]
+    axes.barh(places, costs, color=colours, height=0.7)
+    for place, cost, saving, colour in zip(places, costs, savings, colours, strict=True):
         text = f"{cost:.0%}  {saving.best.title}" if saving.best else "no method detects as well for less"
         inside = cost > 0.5
         axes.text(
@@ -69,7 +67,7 @@ def plot_savings(savings: Sequence[Saving], *, bad: str = "bad") -> Figure:
             text,
             ha="right" if inside else "left",
             va="center",
-            color="white" if inside else INK,
+            color="white" if inside and _dark(colour) else INK,
             fontsize=12,
         )
     axes.axvline(1.0, color=INK, linestyle="--", linewidth=1)
@@ -88,7 +86,9 @@ def plot_savings(savings: Sequence[Saving], *, bad: str = "bad") -> Figure:
 def plot_detection_of(rows: Sequence[EvaluationRow], *, bad: str = "bad") -> Figure:
     """Sensitivity and specificity against prevalence, on broken axes."""
     points = [
-        DetectionPoint(row.title, row.prevalence, row.detection.sensitivity, row.detection.specificity)
+        DetectionPoint(
+            row.title, row.method, row.prevalence, row.detection.sensitivity, row.detection.specificity
+        )
         for row in rows
     ]
     return plot_points(points, close_up=0.9, bad=bad)
@@ -99,13 +99,15 @@ def plot_cost(rows: Sequence[EvaluationRow], *, bad: str = "bad") -> Figure:
     figure = new_figure(figsize=(8, 5.2))
     axes = figure.add_subplot()
     lines: dict[tuple[tuple[float, float], ...], list[str]] = {}
-    for title in dict.fromkeys(row.title for row in rows):
-        own = sorted((row.prevalence, round(row.cost, 6)) for row in rows if row.title == title)
-        lines.setdefault(tuple(own), []).append(title)
-    for number, (points, titles) in enumerate(lines.items()):
+    titles = {row.method: row.title for row in rows}
+    for method in titles:
+        own = sorted((row.prevalence, round(row.cost, 6)) for row in rows if row.method == method)
+        lines.setdefault(tuple(own), []).append(method)
+    styles = styles_of(titles)
+    for points, methods in lines.items():
         x, y = zip(*points, strict=True)
-        label = ", ".join(titles[:3]) + (" …" if len(titles) > 3 else "")
-        axes.plot(x, y, label=label, **_style(number))
+        label = ", ".join(titles[method] for method in methods[:3]) + (" …" if len(methods) > 3 else "")
+        axes.plot(x, y, label=label, linewidth=1.3, **styles[methods[0]].settings())
     label_prevalences(axes, [row.prevalence for row in rows])
     axes.set_xlabel(f"prevalence p (share of {bad} images)")
     axes.set_ylabel("cost (1 = testing every image)")
@@ -119,20 +121,23 @@ def plot_cost(rows: Sequence[EvaluationRow], *, bad: str = "bad") -> Figure:
 def plot_frontier(points: Sequence[FrontierPoint]) -> Figure:
     """Cost against sensitivity at the specificity of individual testing, a panel for each prevalence."""
     prevalences = sorted({point.prevalence for point in points})
-    names = list(dict.fromkeys(point.title for point in points))
+    titles = {point.method: point.title for point in points}
+    styles = styles_of(titles)
     figure = new_figure(figsize=(3.9 * len(prevalences) + 0.6, 5.6))
     panels = figure.subplots(1, len(prevalences), squeeze=False, sharey=True)[0]
     lowest = min(point.sensitivity.value for point in points)
     for axes, prevalence in zip(panels, prevalences, strict=True):
         here = [point for point in points if point.prevalence == prevalence]
-        for number, name in enumerate(names):
-            own = sorted((point for point in here if point.title == name), key=lambda point: point.cost)
-            style = _style(number)
+        for method, title in titles.items():
+            own = sorted((point for point in here if point.method == method), key=lambda point: point.cost)
+            style = styles[method].settings(7)
             if len(own) > 1:
                 axes.plot(
                     [point.cost for point in own],
                     [point.sensitivity.value for point in own],
-                    **{**style, "marker": ".", "markersize": 3, "alpha": 0.7},
+                    linewidth=1.3,
+                    alpha=0.7,
+                    **{**style, "marker": ".", "markersize": 3},
                 )
             for point in own:
                 if point.chosen:
@@ -144,10 +149,10 @@ def plot_frontier(points: Sequence[FrontierPoint]) -> Figure:
                         point.cost,
                         point.sensitivity.value,
                         yerr=error,
-                        label=name,
+                        label=title,
                         elinewidth=0.7,
                         capsize=2,
-                        **{**style, "linestyle": "none", "markersize": 7},
+                        **{**style, "linestyle": "none"},
                     )
         axes.set_title(f"p = {prevalence:g}, specificity {here[0].specificity:.3f}", fontsize=10)
         axes.set_xlabel("cost (1 = testing every image)")
@@ -194,13 +199,8 @@ def rows_of(evaluation: Evaluation, methods: Sequence[str]) -> list[EvaluationRo
     return [row for row in evaluation.rows if row.method in methods]
 
 
-def _style(number: int) -> dict[str, Any]:
-    return {
-        "color": COLOURS[number % len(COLOURS)],
-        "marker": MARKERS[number % len(MARKERS)],
-        "linestyle": "-" if number < len(COLOURS) else "--",
-        "linewidth": 1.3,
-        "markersize": 5,
-        # Where colours and markers come round again, hollow marks tell the methods apart.
-        "markerfacecolor": "white" if number >= len(COLOURS) else COLOURS[number],
-    }
+def _dark(colour: str) -> bool:
+    """Whether white letters are read better on a colour than black ones (luminance as in WCAG 2)."""
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return float(np.dot((0.2126, 0.7152, 0.0722), linear)) < 0.179

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Iterable, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Literal
 
 from poolsieve.evaluation.metrics import Proportion
+from poolsieve.html import escaped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,14 +65,14 @@ def page_of(title: str, body: str) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<title>{escaped(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
         f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
 
 
 def figure_block(figure: Figure, caption: str = "", kind: Literal["lead", "wide", "small"] = "lead") -> str:
     """A figure with its caption; a wide one scrolls sideways on a narrow screen."""
-    text = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    text = f"<figcaption>{escaped(caption)}</figcaption>" if caption else ""
     return f'<figure class="{kind}">{svg(figure)}{text}</figure>'
 
 
@@ -102,12 +102,12 @@ def table_block(
         wrap: Column whose text may be broken into lines.
     """
     head = "".join(
-        f"<th{' class=wrap' if k == wrap else ''}>{escape(name)}</th>" for k, name in enumerate(names)
+        f"<th{' class=wrap' if k == wrap else ''}>{escaped(name)}</th>" for k, name in enumerate(names)
     )
     rows = []
     for line in lines:
         cells = "".join(
-            f"<td{' class=wrap' if k == wrap else ''}>{escape(cell)}</td>" for k, cell in enumerate(line)
+            f"<td{' class=wrap' if k == wrap else ''}>{escaped(cell)}</td>" for k, cell in enumerate(line)
         )
         rows.append(f"<tr{' class=good' if line[0] in good else ''}>{cells}</tr>")
     body = "".join(rows)

@@ -17,6 +17,7 @@ from poolsieve.evaluation.report_page import headline
 from poolsieve.evaluation.results import Evaluation
 from poolsieve.figures import save_figure
 from poolsieve.files import write_atomically
+from poolsieve.shown_text import shown
 
 
 def write_figures(evaluation: Evaluation, folder: Path) -> dict[str, Path]:
@@ -91,8 +92,8 @@ def section(evaluation: Evaluation, figures: dict[str, Path], page_folder: Path)
             ),
             "",
         ]
-    lines += [*(f"{note}\n" for note in evaluation.notes)]
-    lines += [f"- {name}: {value}" for name, value in evaluation.provenance.items()]
+    lines += [*(f"{shown(note)}\n" for note in evaluation.notes)]
+    lines += [f"- {name}: {shown(value)}" for name, value in evaluation.provenance.items()]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -6,7 +6,6 @@ import base64
 import io
 import re
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
 from PIL import ImageOps
@@ -31,6 +30,7 @@ from poolsieve.evaluation.results import (
 )
 from poolsieve.evaluation.tables import write_table
 from poolsieve.files import write_atomically
+from poolsieve.html import escaped, name_of
 from poolsieve.images.reading import UnreadableImage, read_image
 
 PAGE = "report.html"
@@ -117,7 +117,7 @@ def page(evaluation: Evaluation, *, thumbnails: bool = True) -> str:
     """The whole page."""
     body = "\n".join(
         [
-            f"<h1>{escape(evaluation.task)}: bundle {escape(evaluation.bundle)}</h1>",
+            f"<h1>{escaped(evaluation.task)}: bundle {escaped(evaluation.bundle)}</h1>",
             *_first_screen(evaluation),
             *_detection(evaluation),
             *_cost(evaluation),
@@ -132,7 +132,7 @@ def page(evaluation: Evaluation, *, thumbnails: bool = True) -> str:
 
 
 def _first_screen(evaluation: Evaluation) -> list[str]:
-    sentence = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", escape(headline(evaluation)))
+    sentence = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", escaped(headline(evaluation)))
     return [
         f'<p class="headline">{sentence}</p>',
         figure_block(
@@ -141,7 +141,7 @@ def _first_screen(evaluation: Evaluation) -> list[str]:
             f"specificity are both at most {100 * EQUAL_DETECTION:g} percentage point below those of testing "
             "every image on its own. Intervals and all other methods are below.",
         ),
-        f'<p class="soft">{escape(evaluation.notes[0])}</p>' if evaluation.notes else "",
+        f'<p class="soft">{escaped(evaluation.notes[0])}</p>' if evaluation.notes else "",
     ]
 
 
@@ -171,8 +171,8 @@ def _cost(evaluation: Evaluation) -> list[str]:
         parts += [
             "<h3>The frontier</h3>",
             "<p>Every method with its flags made as specific as those of individual testing: up is better, "
-            "left is cheaper. Large marks are the settings chosen on validation images; the lines join all "
-            "settings that were tried.</p>",
+            "left is cheaper. Large marks are the settings of the table below; the lines join all settings "
+            "that were tried.</p>",
             figure_block(plot_frontier(evaluation.frontier), kind="wide"),
         ]
     return parts
@@ -229,7 +229,8 @@ def _tables(evaluation: Evaluation) -> list[str]:
     parts = [
         '<h2 id="tables">All numbers</h2>',
         "<p>With 95% intervals by distinct image. Methods in blue detect as well as individual testing "
-        "for less. The same numbers are in <code>results.csv</code> and <code>results.parquet</code>.</p>",
+        "for less. The last column is what was chosen on validation images. The same numbers are in "
+        "<code>results.csv</code> and <code>results.parquet</code>.</p>",
     ]
     best = {saving.prevalence: saving for saving in evaluation.savings()}
     for prevalence in evaluation.prevalences:
@@ -252,7 +253,7 @@ def _results(rows: Sequence[EvaluationRow], good: set[str]) -> str:
         "cost",
         "pools",
         "tests",
-        "tuned on validation",
+        "tuned",
     ]
     lines = [
         [
@@ -272,7 +273,7 @@ def _results(rows: Sequence[EvaluationRow], good: set[str]) -> str:
 
 def _thumbnails(evaluation: Evaluation) -> list[str]:
     words = evaluation.wording
-    parts = [f'<h2 id="errors">Where {escape(evaluation.errors_of)} errs</h2>']
+    parts = [f'<h2 id="errors">Where {escaped(evaluation.errors_of)} errs</h2>']
     for title, images in (
         (f"{words.bad.capitalize()} images that were missed most often", evaluation.missed),
         (f"{words.ordinary.capitalize()} images that were flagged most often", evaluation.false_flags),
@@ -286,7 +287,7 @@ def _thumbnails(evaluation: Evaluation) -> list[str]:
 
 
 def _thumbnail(image: ImageErrors) -> str:
-    caption = f"{image.wrong} of {image.draws} times<br>{escape(image.file.name)}"
+    caption = f"{image.wrong} of {image.draws} times<br>{name_of(image.file.name)}"
     try:
         small = ImageOps.pad(read_image(image.file, at_least=_THUMB), (_THUMB, _THUMB), color="#eeeeee")
     except (UnreadableImage, OSError):
@@ -295,14 +296,14 @@ def _thumbnail(image: ImageErrors) -> str:
     small.save(stream, format="jpeg", quality=80)
     data = base64.b64encode(stream.getvalue()).decode()
     return (
-        f'<figure><img alt="{escape(image.file.name)}" width="{_THUMB}" height="{_THUMB}" '
+        f'<figure><img alt="{escaped(image.file.name)}" width="{_THUMB}" height="{_THUMB}" '
         f'src="data:image/jpeg;base64,{data}"><figcaption>{caption}</figcaption></figure>'
     )
 
 
 def _how(evaluation: Evaluation) -> list[str]:
     entries = "".join(
-        f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in evaluation.provenance.items()
+        f"<dt>{escaped(name)}</dt><dd>{escaped(value)}</dd>" for name, value in evaluation.provenance.items()
     )
-    notes = "".join(f"<p>{escape(note)}</p>" for note in evaluation.notes[1:])
+    notes = "".join(f"<p>{escaped(note)}</p>" for note in evaluation.notes[1:])
     return ['<h2 id="how">How this was run</h2>', notes, f"<dl>{entries}</dl>"]

@@ -72,7 +72,7 @@ class Resolution:
         bundle: The bundle.
         engine: Gives the networks' own outputs, also of an outlier bundle.
         evidence: What outputs are worth.
-        tuning: The split to tune on.
+        tuning: The split to tune on; None if there is none.
         measuring: The split to measure on.
         recordings: What the bundle's plans are made of, if it has any and is run as it is.
     """
@@ -80,7 +80,7 @@ class Resolution:
     bundle: Bundle
     engine: Engine
     evidence: Evidence
-    tuning: Site
+    tuning: Site | None
     measuring: Site
     recordings: Recordings | None = None
 
@@ -93,11 +93,11 @@ class Resolution:
             return self.engine
         return open_engine(self.bundle, self.engine.name, threads=self.engine.threads)
 
-    def ground(self, site: Site, mixture: Mixture, seed: int) -> Ground:
-        """Where schemes are tried on a mixture of one split."""
+    def ground(self, site: Site | None, mixture: Mixture, seed: int) -> Ground:
+        """Where schemes are tried on a mixture of one split, or set up if there are no images of it."""
         config = self.bundle.config
         return Ground(
-            site.networks,
+            None if site is None else site.networks,
             self.evidence,
             config.cost,
             config.pool_sizes,
@@ -138,7 +138,7 @@ def open_site(
 def recalibrated(
     part: Resolution, pools: int, seed: int, outliers: OutlierReadings | None = None
 ) -> Resolution:
-    """The same with outputs calibrated on pools and images of the tuning split.
+    """The same with outputs calibrated on pools and images of the tuning split, which must be there.
 
     Args:
         part: What to calibrate.
@@ -146,12 +146,14 @@ def recalibrated(
         seed: Draws them.
         outliers: Read outputs by these densities from now on.
     """
+    assert part.tuning is not None
     if outliers is not None:
         tuning, measuring = (
             replace(site, networks=site.networks.read_by(outliers)) for site in (part.tuning, part.measuring)
         )
         part = replace(part, tuning=tuning, measuring=measuring)
     config, site = part.bundle.config, part.tuning
+    assert site is not None
     calibration = calibrate_on(
         site.logits,
         site.records.head_logits,

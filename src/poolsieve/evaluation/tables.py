@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from poolsieve.files import check_writable, write_atomically
+from poolsieve.shown_text import encodable
 
 ENDINGS = (".csv", ".parquet")
 
@@ -24,8 +25,15 @@ def check_table_path(path: str | os.PathLike[str]) -> Path:
 
 
 def write_table(records: Sequence[Mapping[str, object]], path: str | os.PathLike[str]) -> Path:
-    """Write records with equal keys as CSV or Parquet; the file appears whole or not at all."""
+    r"""Write records with equal keys as CSV or Parquet; the file appears whole or not at all.
+
+    Bytes of file names that are no text stand there as `\xff`, since both formats hold nothing but text.
+    """
     target = check_table_path(path)
+    records = [
+        {key: encodable(value) if isinstance(value, str) else value for key, value in record.items()}
+        for record in records
+    ]
     if not records:
         raise ValueError(f"{target}: there is nothing to write")
     if target.suffix == ".csv":
@@ -36,7 +44,7 @@ def write_table(records: Sequence[Mapping[str, object]], path: str | os.PathLike
         return write_atomically(target, text.getvalue().encode())
     arrow, parquet = _import_parquet()
     buffer = io.BytesIO()
-    parquet.write_table(arrow.Table.from_pylist([dict(record) for record in records]), buffer)
+    parquet.write_table(arrow.Table.from_pylist(records), buffer)
     return write_atomically(target, buffer.getvalue())
 
 

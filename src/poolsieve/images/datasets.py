@@ -12,7 +12,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +134,8 @@ def load_dataset(
     *,
     strict: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
+    needed: Sequence[str] = SPLITS,
+    all_test: bool = False,
 ) -> ImageDataset:
     """Load a folder of class folders or a CSV file, checking every image once.
 
@@ -142,6 +144,8 @@ def load_dataset(
             ordinary/bad, or a CSV file with the columns `file,label[,split]`, files relative to the CSV.
         strict: Refuse the data set for one unreadable image rather than leave that image out.
         on_progress: Called with (images checked, images in all).
+        needed: Splits that must have images of both classes.
+        all_test: Put every image into the split test, of data that bring no splits.
 
     Raises:
         ValueError: If labels or splits are wrong, a class has no image, or (strict) an image is unreadable.
@@ -154,6 +158,13 @@ def load_dataset(
         entries = _entries_of_csv(path)
     else:
         raise FileNotFoundError(f"{path} does not exist; give a folder of class folders or a CSV file")
+    if all_test:
+        if any(entry.split is not None for entry in entries):
+            raise ValueError(
+                f"{path} has splits of its own, of which not all can be tested at once: name one of them, or "
+                "give a folder of class folders or a CSV without the column split"
+            )
+        entries = [replace(entry, split="test") for entry in entries]
     digests, failures = _check_files([entry.file for entry in entries], on_progress)
     unreadable = tuple(failures[i] for i in sorted(failures))
     if strict and unreadable:
@@ -173,7 +184,7 @@ def load_dataset(
         duplicates=_find_duplicates([entries[i] for i in kept], splits, [digests[i] for i in kept]),
         split_by_content=entries[0].split is None,
     )
-    _require_both_classes(dataset, path)
+    _require_both_classes(dataset, path, needed)
     return dataset
 
 
@@ -304,12 +315,12 @@ def _find_duplicates(entries: Sequence[_Entry], splits: Sequence[str], digests: 
     )
 
 
-def _require_both_classes(dataset: ImageDataset, path: Path) -> None:
-    for split in SPLITS:
+def _require_both_classes(dataset: ImageDataset, path: Path, needed: Sequence[str]) -> None:
+    for split in needed:
         labels = dataset.labels[dataset.of_split(split)]
         for label, name in ((0, "ordinary"), (1, "flagged")):
             if not np.any(labels == label):
                 raise ValueError(
                     f"split {split!r} of {path} has no {name} image (label {label}) that can be read; "
-                    f"every split needs both classes{dataset.split_advice()}"
+                    f"this split needs both classes{dataset.split_advice()}"
                 )

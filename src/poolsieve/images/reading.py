@@ -19,6 +19,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
+from poolsieve.shown_text import shown
+
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
 """Formats that are decoded; Pillow knows many more, whose decoders strangers shall not reach."""
 MAX_PIXELS = 100_000_000
@@ -65,8 +67,8 @@ class UnreadableImage(ValueError):  # noqa: N818 - named for what it is about
     """
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
-        reason = " ".join(reason.split())
-        super().__init__(f"{os.fspath(path)}: {reason}")
+        reason = shown(" ".join(reason.split()))
+        super().__init__(f"{shown(os.fspath(path))}: {reason}")
         self.path = Path(path)
         self.reason = reason
 

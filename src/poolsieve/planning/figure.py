@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from poolsieve.figures import COLOURS, new_figure, save_figure
+from poolsieve.figures import new_figure, save_figure
+from poolsieve.line_styles import styles_of
 from poolsieve.planning.search import Choices
 
 
@@ -18,8 +19,10 @@ def draw_frontier(choices: Choices, path: str | os.PathLike[str]) -> Path:
     """
     figure = new_figure(figsize=(6.4, 4.4), layout="constrained")
     axes = figure.add_subplot()
-    for colour, (scheme, (costs, shares)) in zip(COLOURS, choices.frontier.items(), strict=False):
-        axes.plot(costs, shares, drawstyle="steps-post", marker=".", markersize=3, color=colour, label=scheme)
+    styles = styles_of(choices.frontier)
+    for scheme, (costs, shares) in choices.frontier.items():
+        style = styles[scheme].settings(4)
+        axes.plot(costs, shares, drawstyle="steps-post", linewidth=1.2, label=scheme, **style)
     best = choices.best
     axes.errorbar(
         best.cost.value,
