@@ -13,13 +13,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import typer
 from PIL import Image
 from planted import Doubting, PlantedEngine, TwoInEveryPool, planted_bundle, write_images
 from typer.testing import CliRunner
 
 import poolsieve
-from poolsieve.cli.moderate import moderate
+from poolsieve.cli.main import app
 from poolsieve.images import sources
 from poolsieve.moderation import Moderator
 from poolsieve.planning.choosing import choose_scheme
@@ -40,11 +39,9 @@ def load_planted(bundle, *, engine, scheme, target, plan, seed, threads, batch_s
 @pytest.fixture
 def run(monkeypatch):
     monkeypatch.setattr(Moderator, "load", load_planted)
-    app = typer.Typer()
-    app.command()(moderate)
 
     def call(*arguments, **options):
-        return CliRunner().invoke(app, ["--bundle", "planted", *map(str, arguments)], **options)
+        return CliRunner().invoke(app, ["moderate", "--bundle", "planted", *map(str, arguments)], **options)
 
     return call
 
@@ -113,8 +110,8 @@ def test_paths_on_standard_input_and_several_sources(run, photos, tmp_path):
     result = run("-", *options, input=names)
     assert result.exit_code == 1
     assert [row["status"] for row in records(tmp_path / "v.jsonl")] == ["flagged", "error"]
-    assert [path.name for path in copies.iterdir()] == ["0000000_0004.png"]
-    result = run(photos / "0004.png", photos / "0005.png", "--out", tmp_path / "v.jsonl")
+    assert [path.name for path in copies.glob("*.png")] == ["0000000_0004.png"]
+    result = run(photos / "0004.png", photos / "0005.png", "--out", tmp_path / "v.jsonl", "--force")
     assert result.exit_code == 0
     assert [row["status"] for row in records(tmp_path / "v.jsonl")] == ["flagged", "clear"]
 
@@ -131,7 +128,7 @@ def test_flagged_images_are_copied_and_shown(run, photos, tmp_path, kind):
     result = run(source, "--out", tmp_path / "v.csv", "--copy-flagged", copies, "--contact-sheet", sheet)
     assert result.exit_code == 0, result.output
     expected = ["0000004_0004.png", "0000077_0077.png", "0000129_0129.png"]
-    assert sorted(path.name for path in copies.iterdir()) == expected
+    assert sorted(path.name for path in copies.glob("*.png")) == expected
     assert (copies / "0000077_0077.png").read_bytes() == (photos / "0077.png").read_bytes()
     with Image.open(sheet) as picture:
         assert picture.width > 3 * 160
@@ -165,7 +162,7 @@ def test_what_vanished_does_not_make_others_look_flagged(run, photos, tmp_path, 
     assert result.exit_code == 1, result.output
     flagged = [row["position"] for row in records(tmp_path / "v.jsonl") if row["status"] == "flagged"]
     assert flagged == [4, 77, 129, *([131] if kind == "zip" else [])]
-    copied = {path.name: path.read_bytes() for path in copies.iterdir()}
+    copied = {path.name: path.read_bytes() for path in copies.glob("*.png")}
     # Members of an archive are found by their place, which has changed: none is copied rather than another.
     assert copied == {f"{k:07d}_{k:04d}.png": (photos / f"{k:04d}.png").read_bytes() for k in (4, 77)}
     assert f"{photos}/0129.png was not copied" in result.output
@@ -183,7 +180,7 @@ def test_no_flagged_images_still_give_a_sheet(run, tmp_path):
 @pytest.mark.parametrize("scheme", ["auto", *list_schemes()])
 def test_every_scheme_explains_flagged_clear_and_unreadable_images(run, photos, tmp_path, scheme):
     (photos / "0050.png").write_bytes(b"")
-    options = ("--out", tmp_path / "v.jsonl", "--scheme", scheme, "--seed", 3)
+    options = ("--out", tmp_path / "v.jsonl", "--scheme", scheme, "--seed", 3, "--force")
     texts = [run(photos, *options, "--explain", f"{k:04d}.png").output for k in (77, 51, 50)]
     row = records(tmp_path / "v.jsonl")[77]
     assert f"0077.png: flagged, score {row['score']:.4f}, decided by {row['decided_by']}" in texts[0]
@@ -201,7 +198,7 @@ def test_pools_of_two_sizes_are_explained(run, photos, tmp_path, monkeypatch):
     """What looks bad or is doubted is in pools of 4, what looks clear in pools of 8."""
     monkeypatch.setattr(sys.modules[__name__], "PlantedEngine", Doubting)
     large = ("--pool-size", 4, "--large-below", 0.005, "--large-pool-size", 8, "--pools-per-image", 1)
-    options = ("--out", tmp_path / "v.jsonl", "--scheme", "adaptive", "--seed", 1, *large)
+    options = ("--out", tmp_path / "v.jsonl", "--force", "--scheme", "adaptive", "--seed", 1, *large)
     for number, sizes in ((77, (2, 3, 4)), (5, (2, 3, 4)), (51, (5, 6, 7, 8))):
         text = run(photos, *options, "--explain", f"{number:04d}.png").output
         size = int(re.search(r"pool \d+ \((\d) images\) was read as holding", text).group(1))
@@ -223,7 +220,7 @@ def test_a_plan_for_other_shares_of_bad_images_is_warned_of(run, photos, tmp_pat
         sure = Estimate(1.0, 1.0, 1.0)
         made = Plan("adaptive", {"prevalence": prevalence}, prevalence, sure, sure, sure)
         save_plan(made, tmp_path / "plan.json", bundle="ab" * 32)
-        result = run(photos, "--out", tmp_path / "v.csv", "--plan", tmp_path / "plan.json")
+        result = run(photos, "--out", tmp_path / "v.csv", "--force", "--plan", tmp_path / "plan.json")
         assert result.exit_code == 0, result.output
         assert ("warning: the plan is for" in result.output) == (words is not None)
         assert words is None or words in result.output
@@ -235,7 +232,7 @@ def test_one_image_is_explained(run, photos, tmp_path):
     assert result.output.count("was read as holding 1 bad") == 2
     assert "tested on its own" in result.output
     assert "    with " in result.output
-    result = run(photos, "--out", tmp_path / "v.csv", "--explain", "nothing.png")
+    result = run(photos, "--out", tmp_path / "v.csv", "--force", "--explain", "nothing.png")
     assert "no image is named nothing.png" in result.output
 
 
@@ -274,7 +271,7 @@ def test_a_failed_write_keeps_the_old_file_and_the_log(run, photos, tmp_path, mo
     out = tmp_path / "v.csv"
     out.write_text("old")
     monkeypatch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left")))
-    assert isinstance(run(photos, "--out", out, "--seed", 3).exception, OSError)
+    assert isinstance(run(photos, "--out", out, "--seed", 3, "--force").exception, OSError)
     monkeypatch.undo()
     assert out.read_text() == "old"
     assert not list(tmp_path.glob(".v.csv*"))
@@ -292,9 +289,8 @@ SLOW = textwrap.dedent(
     """
     import sys, time
     import planted, test_moderate
-    from poolsieve.cli.moderate import moderate
+    from poolsieve.cli import main
     from poolsieve.moderation import Moderator
-    import typer
 
     real = planted.PlantedEngine.front
     def slow(self, images):
@@ -302,9 +298,7 @@ SLOW = textwrap.dedent(
         return real(self, images)
     planted.PlantedEngine.front = slow
     Moderator.load = test_moderate.load_planted
-    app = typer.Typer()
-    app.command()(moderate)
-    app(["--bundle", "planted", *sys.argv[2:]])
+    main(["moderate", "--bundle", "planted", *sys.argv[2:]])
     """
 )
 
@@ -347,7 +341,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_records(run, photos, tmp_pa
 def test_resuming_does_only_what_is_missing(run, photos, tmp_path, monkeypatch):
     out = tmp_path / "v.jsonl"
     options = (photos, "--out", out, "--scheme", "individual", "--chunk", 30, "--seed", 4)
-    monkeypatch.setattr(VerdictLog, "finish", lambda log: (_ for _ in ()).throw(OSError("killed")))
+    monkeypatch.setattr(VerdictLog, "finish", lambda log, **_: (_ for _ in ()).throw(OSError("killed")))
     assert run(*options).exception is not None
     log = VerdictLog.path_for(out)
     lines = log.read_bytes().splitlines(keepends=True)
@@ -370,7 +364,7 @@ def test_a_report_shows_the_flagged_images_also_after_resuming(run, photos, tmp_
     (photos / "0020.png").write_bytes(b"damaged")
     report = tmp_path / "deep/report.html"
     options = (photos, "--out", tmp_path / "v.csv", "--report", report, "--chunk", 60, "--seed", 4)
-    monkeypatch.setattr(VerdictLog, "finish", lambda log: (_ for _ in ()).throw(OSError("killed")))
+    monkeypatch.setattr(VerdictLog, "finish", lambda log, **_: (_ for _ in ()).throw(OSError("killed")))
     assert run(*options).exception is not None
     monkeypatch.undo()
     monkeypatch.setattr(Moderator, "load", load_planted)
@@ -386,7 +380,7 @@ def test_a_report_shows_the_flagged_images_also_after_resuming(run, photos, tmp_
 
 def test_a_run_is_not_resumed_in_another_precision(run, photos, tmp_path, monkeypatch):
     options = (photos, "--out", tmp_path / "v.csv", "--seed", 4)
-    monkeypatch.setattr(VerdictLog, "finish", lambda log: (_ for _ in ()).throw(OSError("killed")))
+    monkeypatch.setattr(VerdictLog, "finish", lambda log, **_: (_ for _ in ()).throw(OSError("killed")))
     assert run(*options).exception is not None
     monkeypatch.undo()
     monkeypatch.setattr(Moderator, "load", load_planted)
@@ -411,8 +405,8 @@ def test_a_decoder_that_stopped_early_is_on_record_and_in_the_summary(
     assert set(notes[:10] + notes[11:]) == {"mip stopped at its limit of 3 nodes; a better answer may exist"}
 
     log = VerdictLog.path_for(out)
-    monkeypatch.setattr(VerdictLog, "finish", lambda log: (_ for _ in ()).throw(OSError("killed")))
-    assert run(*options, "--out", out).exception is not None
+    monkeypatch.setattr(VerdictLog, "finish", lambda log, **_: (_ for _ in ()).throw(OSError("killed")))
+    assert run(*options, "--out", out, "--force").exception is not None
     monkeypatch.setattr(VerdictLog, "finish", finish)
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:102]))  # header, 100, chunk_done
     result = run(*options, "--out", out, "--resume")
