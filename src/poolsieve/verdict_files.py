@@ -360,7 +360,9 @@ codecs.register_error(_FILE_NAMES, _encode_file_names)
 
 def _printable(value: Any) -> Any:
     """Text with a file's name that is no proper text, as text that Parquet can hold."""
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return value.encode("utf-8", _FILE_NAMES).decode("utf-8", "backslashreplace")
 
 
 def _line(values: Mapping[str, Any]) -> str:

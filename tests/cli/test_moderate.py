@@ -1,66 +1,24 @@
-import csv
 import json
 import os
 import re
 import signal
-import subprocess
-import sys
-import textwrap
 import time
 import zipfile
 from pathlib import Path
 
-import numpy as np
-import pyarrow.parquet as pq
+import planted_command
 import pytest
 from PIL import Image
-from planted import Doubting, PlantedEngine, TwoInEveryPool, planted_bundle, write_images
-from typer.testing import CliRunner
+from planted import Doubting, PlantedEngine, TwoInEveryPool, write_images
+from planted_command import command, load_planted, records
 
-import poolsieve
-from poolsieve.cli.main import app
 from poolsieve.images import sources
 from poolsieve.moderation import Moderator
-from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.plans import Estimate, Plan, save_plan
 from poolsieve.schemes import list_schemes, oneshot
 from poolsieve.verdict_files import VerdictLog
 
 finish = VerdictLog.finish
-
-
-def load_planted(bundle, *, engine, scheme, target, plan, seed, threads, batch_size, precision, **parameters):
-    """In place of `Moderator.load`: no trained network is needed to test the command."""
-    made = planted_bundle()
-    chosen, _ = choose_scheme(made, scheme, target, plan, parameters)
-    return Moderator(made, PlantedEngine(), chosen, seed=seed, reading_threads=2)
-
-
-@pytest.fixture
-def run(monkeypatch):
-    monkeypatch.setattr(Moderator, "load", load_planted)
-
-    def call(*arguments, **options):
-        return CliRunner().invoke(app, ["moderate", "--bundle", "planted", *map(str, arguments)], **options)
-
-    return call
-
-
-@pytest.fixture
-def photos(tmp_path):
-    truth = np.zeros(130, dtype=bool)
-    truth[[4, 77, 129]] = True
-    write_images(tmp_path / "photos", truth)
-    return tmp_path / "photos"
-
-
-def records(path):
-    if path.suffix == ".parquet":
-        return pq.read_table(path).to_pylist()
-    if path.suffix == ".jsonl":
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    with path.open(newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
@@ -196,7 +154,7 @@ def test_every_scheme_explains_flagged_clear_and_unreadable_images(run, photos, 
 
 def test_pools_of_two_sizes_are_explained(run, photos, tmp_path, monkeypatch):
     """What looks bad or is doubted is in pools of 4, what looks clear in pools of 8."""
-    monkeypatch.setattr(sys.modules[__name__], "PlantedEngine", Doubting)
+    monkeypatch.setattr(planted_command, "PlantedEngine", Doubting)
     large = ("--pool-size", 4, "--large-below", 0.005, "--large-pool-size", 8, "--pools-per-image", 1)
     options = ("--out", tmp_path / "v.jsonl", "--force", "--scheme", "adaptive", "--seed", 1, *large)
     for number, sizes in ((77, (2, 3, 4)), (5, (2, 3, 4)), (51, (5, 6, 7, 8))):
@@ -283,32 +241,6 @@ def test_an_unfinished_run_is_not_overwritten(run, photos, tmp_path):
     assert "go on with --resume" in str(result.exception)
     result = run(photos, "--out", tmp_path / "v.csv", "--resume")
     assert "is of a run with source None" in str(result.exception)
-
-
-SLOW = textwrap.dedent(
-    """
-    import sys, time
-    import planted, test_moderate
-    from poolsieve.cli import main
-    from poolsieve.moderation import Moderator
-
-    real = planted.PlantedEngine.front
-    def slow(self, images):
-        time.sleep(float(sys.argv[1]))
-        return real(self, images)
-    planted.PlantedEngine.front = slow
-    Moderator.load = test_moderate.load_planted
-    main(["moderate", "--bundle", "planted", *sys.argv[2:]])
-    """
-)
-
-
-def command(delay, *arguments):
-    here = Path(__file__).parent
-    paths = [str(Path(poolsieve.__file__).parents[1]), str(here), str(here.parent)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    options = [sys.executable, "-c", SLOW, str(delay), *map(str, arguments)]
-    return subprocess.Popen(options, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def test_a_killed_run_goes_on_and_ends_with_the_same_records(run, photos, tmp_path):

@@ -31,7 +31,10 @@ class Command(TyperCommand):
         try:
             return super().invoke(ctx)
         except EOFError as error:
-            raise RuntimeError(f"unexpected end of data: {error}") from error
+            renamed = RuntimeError(f"unexpected end of data: {error}")
+            for note in getattr(error, "__notes__", ()):
+                renamed.add_note(note)
+            raise renamed from error
 
 
 _ARGUMENTS = "poolsieve.arguments"

@@ -55,4 +55,5 @@ def explain_from_table(sources: list[str], image: str, console: Console) -> None
 
 
 def _is_named(path: str, image: str) -> bool:
-    return any(name == image or name.endswith(f"/{image}") for name in (path, shown(path)))
+    names, wanted = {path, shown(path)}, {image, shown(image)}  # Parquet holds names as they are shown
+    return any(name == end or name.endswith(f"/{end}") for name in names for end in wanted)
