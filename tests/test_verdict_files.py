@@ -1,3 +1,5 @@
+import errno
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -82,4 +84,18 @@ def test_an_output_is_locked_until_the_run_ends_and_the_lock_goes(tmp_path):
     with pytest.raises(KeyError), lock_output(out):
         raise KeyError
     with lock_output(out):
+        pass
+
+
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
+    """As NFS is without its lock service."""
+
+    def refuse(*arguments):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with (
+        pytest.raises(OSError, match="cannot be locked .*another file system"),
+        lock_output(tmp_path / "v.csv"),
+    ):
         pass

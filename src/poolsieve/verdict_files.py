@@ -50,6 +50,7 @@ def lock_output(path: str | os.PathLike[str]) -> Iterator[None]:
 
     Raises:
         ValueError: Another run is at it.
+        OSError: The file system has no locks.
     """
     try:
         from filelock import FileLock, Timeout
@@ -66,6 +67,8 @@ def lock_output(path: str | os.PathLike[str]) -> Iterator[None]:
             f"another run is writing {os.fspath(path)} at this moment; wait until it has ended, or choose "
             "another output"
         ) from None
+    except OSError as error:
+        raise OSError(f"{file} cannot be locked ({error}); choose an output on another file system") from None
     try:
         yield
     finally:
