@@ -95,7 +95,7 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
 
     monkeypatch.setattr("fcntl.flock", refuse)
     with (
-        pytest.raises(OSError, match="cannot be locked .*another file system"),
+        pytest.raises(OSError, match=r"cannot be locked .*another file system"),
         lock_output(tmp_path / "v.csv"),
     ):
         pass

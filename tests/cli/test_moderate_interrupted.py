@@ -62,13 +62,15 @@ def test_of_two_that_resume_at_once_one_does_the_work(photos, tmp_path):
     assert [row["position"] for row in records(out)] == list(range(130))
 
 
-def test_a_log_that_something_else_wrote_to_is_not_put_in_place(run, photos, tmp_path, monkeypatch):
+@pytest.mark.parametrize("line", [5, 130])
+def test_a_log_that_something_else_wrote_to_is_not_put_in_place(run, photos, tmp_path, monkeypatch, line):
+    """A verdict is lost from its midst, or the last one."""
     append = VerdictLog.append
 
     def losing(self, *arguments):
         append(self, *arguments)
         lines = self.path.read_bytes().splitlines(keepends=True)
-        self.path.write_bytes(b"".join(lines[:5] + lines[6:]))
+        self.path.write_bytes(b"".join(lines[:line] + lines[line + 1 :]))
 
     monkeypatch.setattr(VerdictLog, "append", losing)
     result = run(photos, "--out", tmp_path / "v.csv", "--chunk", 200, "--scheme", "individual")
