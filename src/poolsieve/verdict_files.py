@@ -82,6 +82,10 @@ def lock_path(output: str | os.PathLike[str]) -> Path:
     return Path(f"{os.fspath(output)}.lock")
 
 
+class DamagedLogError(ValueError):
+    """A log that no run can go on from."""
+
+
 class VerdictLog:
     """Verdicts of a run that is not finished, as lines of JSON beside the output file.
 
@@ -214,7 +218,7 @@ class VerdictLog:
             spreadsheet_safe: As in `write_verdicts`.
 
         Raises:
-            ValueError: The log does not hold all verdicts; nothing is put in place.
+            DamagedLogError: The log does not hold all verdicts; nothing is put in place.
         """
         write_verdicts(self._all_verdicts(), self._output, spreadsheet_safe=spreadsheet_safe)
         self.path.unlink()
@@ -230,7 +234,7 @@ class VerdictLog:
         else:
             if count == self.done:
                 return
-        raise ValueError(
+        raise DamagedLogError(
             f"{self.path} does not hold the {self.done:,} verdicts of this run in their order (it goes wrong "
             f"after {count:,}): something else has written to it. {self._output} was not made; start anew "
             "with --force"

@@ -75,6 +75,7 @@ def test_a_log_that_something_else_wrote_to_is_not_put_in_place(run, photos, tmp
     monkeypatch.setattr(VerdictLog, "append", losing)
     result = run(photos, "--out", tmp_path / "v.csv", "--chunk", 200, "--scheme", "individual")
     assert "does not hold the 130 verdicts of this run in their order" in str(result.exception)
+    assert "--resume" not in "".join(getattr(result.exception, "__notes__", ()))
     assert not (tmp_path / "v.csv").exists()
 
 
@@ -270,7 +271,7 @@ def test_resuming_names_from_standard_input_compares_them(run, photos, tmp_path,
 
         patch.setattr(PlantedEngine, "front", failing)
         result = run(*options, input=names)
-    assert "with the same names on standard input" in result.exception.__notes__[0]
+    assert "go on with the same names on standard input: poolsieve" in result.exception.__notes__[0]
     assert "the source has changed" in str(run(*options, "--resume", input=names[40:]).exception)
     assert run(*options, "--resume", input=names).exit_code == 0
     assert len(records(tmp_path / "v.jsonl")) == 25

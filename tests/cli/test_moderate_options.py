@@ -98,6 +98,7 @@ def test_options_come_from_a_file_and_the_command_line_wins(run, photos, tmp_pat
     [
         ("[moderate]\npoolsize = 4", "moderate has no option 'poolsize'; it has batch-size, bundle"),
         ("[moderate]\nconfig = 'x.toml'", "has no option 'config'"),
+        ("[moderate]\nforce = true", "has no option 'force'"),
         ("[train]\nepochs = 4", "'train' is not known; options stand in a table [moderate]"),
         ("seed = 4", "'seed' is not known"),
         ("[moderate]\nbundle = ['a', 'b']", "bundle is ['a', 'b'], but must be one text or number"),

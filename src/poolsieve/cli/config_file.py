@@ -8,7 +8,8 @@ from typing import Any
 
 import typer
 
-_NEVER = ("config", "help")
+_NEVER = ("config", "help", "force", "resume")
+"""Decided anew each time, or of no use in a file."""
 
 
 def read_config(context: typer.Context, file: Path | None) -> Path | None:

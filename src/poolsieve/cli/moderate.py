@@ -311,6 +311,8 @@ def _telling_how_to_go_on(context: typer.Context, log: VerdictLog, source: RunSo
     """Whatever ends the run early, say where its verdicts are and what to do."""
     from rich.console import Console
 
+    from poolsieve.verdict_files import DamagedLogError
+
     try:
         yield
     except BaseException as error:
@@ -318,11 +320,12 @@ def _telling_how_to_go_on(context: typer.Context, log: VerdictLog, source: RunSo
             log.discard()  # there is nothing to go on from
             words = "nothing had been judged yet, and nothing was written"
         else:
-            piped = ", with the same names on standard input" if source.is_piped else ""
+            piped = " the same names on standard input" if source.is_piped else ""
             again = typed_again(context, "--resume", without=("--force", "--resume"))
             words = f"{log.done:,} verdicts are kept in {log.path}; go on with{piped}: {again}"
         if isinstance(error, KeyboardInterrupt):
             say(Console(stderr=True), f"stopped. {words}")
             raise typer.Exit(INTERRUPTED) from None
-        error.add_note(words)
+        if not isinstance(error, DamagedLogError):
+            error.add_note(words)
         raise
