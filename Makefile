@@ -27,12 +27,11 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 demo: install
 	@$(BIN)/poolsieve bundles verify $(BUNDLE)
 	$(BIN)/python -m poolsieve.demo make $(DEMO_OUT)/images
-	@rm -f $(DEMO_OUT)/*.partial
 	@echo 'testing every image individually, to compare with'
 	@$(BIN)/poolsieve moderate $(DEMO_OUT)/images --bundle $(BUNDLE) --scheme individual \
-		--out $(DEMO_OUT)/individual.csv > $(DEMO_OUT)/individual.txt
+		--force --out $(DEMO_OUT)/individual.csv > $(DEMO_OUT)/individual.txt
 	$(BIN)/poolsieve moderate $(DEMO_OUT)/images --bundle $(BUNDLE) --seed 0 --out $(DEMO_OUT)/verdicts.csv \
-		--contact-sheet $(DEMO_OUT)/flagged.png --report $(DEMO_OUT)/report.html
+		--force --contact-sheet $(DEMO_OUT)/flagged.png --report $(DEMO_OUT)/report.html
 	@$(BIN)/python -m poolsieve.demo check $(DEMO_OUT)/individual.csv $(DEMO_OUT)/verdicts.csv
 	@echo
 	@echo 'where to look:'

@@ -8,6 +8,14 @@ from poolsieve.designs import PoolingDesign, balanced_design
 STUDY_ACCURACY = (0.98, 0.95, 0.90, 0.80)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_folder(tmp_path_factory):
+    """What the package keeps for a user, who shall not find the tests' there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def paper_design() -> PoolingDesign:
     """The paper's 50×100 matrix: pools of 8, every image in 4."""

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+LONGEST_NAME = 255
+"""Bytes of a file's name on the usual file systems."""
+_TEMPORARY_ENDING = ".part"
+_RANDOM_LETTERS = 8
+"""What `tempfile` puts between prefix and ending."""
+
+
+def shorten_name(name: str, most: int) -> str:
+    """The end of a file's name, with its ending, in at most `most` bytes."""
+    return os.fsencode(name)[-most:].decode("utf-8", "ignore") if len(os.fsencode(name)) > most else name
 
 
 def check_writable(path: str | os.PathLike[str]) -> Path:
@@ -35,7 +47,9 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     target = check_writable(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    handle, temporary = tempfile.mkstemp(
+        dir=target.parent, prefix=_temporary_prefix(target), suffix=_TEMPORARY_ENDING
+    )
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
@@ -55,3 +69,20 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> Path:
     with atomic_file(path) as stream:
         stream.write(data)
     return Path(path)
+
+
+def remove_temporary_files(path: str | os.PathLike[str]) -> None:
+    """Remove what killed runs left of writing `path`; call it only if nobody is writing it now."""
+    target = Path(path)
+    name = re.escape(_temporary_prefix(target)) + rf"[a-z0-9_]{{{_RANDOM_LETTERS}}}" + _TEMPORARY_ENDING
+    if not target.parent.is_dir():
+        return
+    with os.scandir(target.parent) as entries:
+        for entry in entries:
+            if re.fullmatch(name, entry.name):
+                Path(entry.path).unlink(missing_ok=True)
+
+
+def _temporary_prefix(target: Path) -> str:
+    room = LONGEST_NAME - len("..") - _RANDOM_LETTERS - len(_TEMPORARY_ENDING)
+    return f".{shorten_name(target.name, room)}."

@@ -1,24 +1,19 @@
-"""The flagged images themselves: copies for review, and a sheet that shows them with their scores."""
+"""The flagged images themselves, and a sheet that shows them with their scores."""
 
 from __future__ import annotations
 
 import heapq
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
-import numpy as np
 from PIL import Image, ImageDraw, ImageOps
 
 from poolsieve.captions import draw_caption
-from poolsieve.files import write_atomically
 from poolsieve.images.sources import Item, read_content
 from poolsieve.verdicts import Verdict
 
 SHEET_IMAGES = 120
 """The most images on a sheet: those with the highest scores."""
 _THUMB, _CAPTION, _GAP, _COLUMNS = 160, 28, 8, 10
-_NAME_LENGTH = 80
 
 
 def worst(verdicts: Iterable[Verdict], most: int = SHEET_IMAGES) -> list[Verdict]:
@@ -37,32 +32,6 @@ def items_of(items: Iterable[Item], names: Mapping[int, str]) -> Iterator[tuple[
             left -= 1
             if item.name == names[position]:
                 yield position, item
-
-
-def copy_images(items: Iterable[tuple[int, Item]], folder: Path) -> tuple[int, list[str]]:
-    """Copy images, unchanged, as `position_name` into a folder.
-
-    Names come from strangers, so nothing of them but letters, digits, points and dashes of their last part
-    is kept.
-
-    Returns:
-        Number of copies, and a line for each image that could not be read again.
-    """
-    copied, failures = 0, []
-    folder.mkdir(parents=True, exist_ok=True)
-    for position, item in items:
-        try:
-            content = item.load()
-        except (OSError, ValueError) as error:
-            failures.append(f"{item.name} was not copied: {error}")
-            continue
-        name = re.sub(r"[^\w.-]", "_", item.name.rsplit("/", 1)[-1])[-_NAME_LENGTH:]
-        if isinstance(content, np.ndarray):
-            Image.fromarray(content).save(folder / f"{position:07d}_{name}.png")
-        else:
-            write_atomically(folder / f"{position:07d}_{name}", content)
-        copied += 1
-    return copied, failures
 
 
 def thumbnail(item: Item) -> Image.Image | None:

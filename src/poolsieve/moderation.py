@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from poolsieve.images.own_outputs import OwnOutputs
 from poolsieve.images.sources import AnySource, Item, Loaded, list_items, read_ahead, read_content
 from poolsieve.images.transforms import plain_view
 from poolsieve.planning.choosing import choose_scheme
@@ -54,6 +55,7 @@ class _Prepared:
     sha256: str | None
     pixels: NDArray[np.uint8] | None
     reason: str | None
+    not_image: bool = False
 
 
 @dataclass
@@ -66,6 +68,7 @@ class Totals:
         flagged: Flagged images.
         clear: Clear images.
         errors: Images that could not be read.
+        not_images: Files that are no images.
         follower: Changes plans as the prevalence does; None if the scheme was given.
         unfinished: Chunks whose decoder stopped early; their verdicts have a note.
     """
@@ -75,6 +78,7 @@ class Totals:
     flagged: int = 0
     clear: int = 0
     errors: int = 0
+    not_images: int = 0
     follower: PlanFollower | None = None
     unfinished: int = 0
 
@@ -106,6 +110,7 @@ class Totals:
             self.flagged += verdict.status == "flagged"
             self.clear += verdict.status == "clear"
             self.errors += verdict.status == "error"
+            self.not_images += verdict.status == "not_image"
 
     def state(self) -> dict[str, Any]:
         """Plain values from which `restore` goes on."""
@@ -116,6 +121,7 @@ class Totals:
             "flagged": self.flagged,
             "clear": self.clear,
             "errors": self.errors,
+            "not_images": self.not_images,
             **({} if self.follower is None else {"plans": self.follower.state()}),
             "unfinished": self.unfinished,
         }
@@ -125,7 +131,7 @@ class Totals:
         self.meter.add(state["meter"])
         self.prevalence.log_likelihood += np.array(state["likelihood"])
         self.prevalence.groups += state["groups"]
-        for name in ("flagged", "clear", "errors", "unfinished"):
+        for name in ("flagged", "clear", "errors", "not_images", "unfinished"):
             setattr(self, name, getattr(self, name) + state[name])
         if self.follower is not None:
             self.follower.restore(state["plans"])
@@ -250,6 +256,7 @@ class Moderator:
         column: str | None = None,
         done: Iterable[str] = (),
         state: dict[str, Any] | None = None,
+        outputs: OwnOutputs | None = None,
     ) -> Iterator[tuple[Verdict, ...]]:
         """Judge all images of a source, a whole chunk at a time.
 
@@ -258,6 +265,7 @@ class Moderator:
             column: As in `moderate`.
             done: Names of the images that an earlier run judged, in order: whole chunks from the start on.
             state: What that run's `totals.state()` was then.
+            outputs: Tells which files below a folder are our own, as in `list_items`.
 
         Raises:
             ValueError: If the source does not begin with the images that are done.
@@ -265,7 +273,7 @@ class Moderator:
         self.totals = self._new_totals()
         if state is not None:
             self.totals.restore(state)
-        items = list_items(source, column=column)
+        items = list_items(source, column=column, outputs=outputs)
         count = _pass_over(items, done)
         number, left = divmod(count, self.scheme.chunk_size)
         if left and next(items, None) is not None:
@@ -298,7 +306,7 @@ class Moderator:
         pixels = None
         if content.image is not None:
             pixels = plain_view(content.image, config.input_size, config.squaring)
-        return _Prepared(item.name, content.sha256, pixels, content.reason)
+        return _Prepared(item.name, content.sha256, pixels, content.reason, content.not_image)
 
     def _judge(self, images: Sequence[_Prepared], number: int) -> tuple[Verdict, ...]:
         """Verdicts on one chunk."""
@@ -348,7 +356,7 @@ class Moderator:
         return Verdict(
             path=image.name,
             sha256=image.sha256,
-            status="error",
+            status="not_image" if image.not_image else "error",
             score=None,
             decided_by=None,
             reason=image.reason,

@@ -100,6 +100,7 @@ def _facts(totals: Totals, rates: DetectionRates | None) -> str:
         (f"{totals.flagged:,}", "flagged"),
         (f"{totals.clear:,}", "clear"),
         (f"{totals.errors:,}", "could not be read"),
+        *([(f"{totals.not_images:,}", "files that are no images")] if totals.not_images else []),
         (f"{100 * totals.meter.share:.1f}%", "of the cost of testing every image"),
         (f"{totals.images_per_second:,.1f}", "images a second"),
     ]

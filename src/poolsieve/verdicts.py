@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from poolsieve.shown_text import shown
 
-Status = Literal["flagged", "clear", "error"]
+Status = Literal["flagged", "clear", "error", "not_image"]
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,10 @@ class Verdict:
     Attributes:
         path: The image as the source names it.
         sha256: Hash of the file's bytes (of an array's pixels); None if they could not be read.
-        status: "flagged", "clear", or "error" if the image could not be read.
-        score: Higher is worse; None for errors.
-        decided_by: "pools", "individual", "head" or "glance"; None for errors.
+        status: "flagged", "clear", "error" if the image could not be read, or "not_image" if the file has
+            neither the name nor the content of an image.
+        score: Higher is worse; None if the image was not judged.
+        decided_by: "pools", "individual", "head" or "glance"; None if the image was not judged.
         reason: Why the image could not be read.
         position: Number of the image in the source.
         chunk: Number of the chunk that it was decided in.
@@ -69,7 +70,10 @@ class Verdict:
 
     @property
     def flagged(self) -> bool:
-        """Whether the image is to be flagged."""
+        """Whether the image is to be flagged.
+
+        False does not mean clear: it is so too for what could not be read and was not judged; see `status`.
+        """
         return self.status == "flagged"
 
     def to_json(self) -> dict[str, Any]:
@@ -93,6 +97,8 @@ class Verdict:
         """
         if self.status == "error":
             return [shown(f"{self.path}: could not be read: {self.reason}")]
+        if self.status == "not_image":
+            return [shown(f"{self.path}: not judged: {self.reason}")]
         lines = [f"{self.path}: {self.status}, score {self.score:.4f}, decided by {self.decided_by}"]
         if self.prior is not None:
             lines.append(f"  first look: probability of being bad {self.prior:.4f}")

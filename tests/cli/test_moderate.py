@@ -1,69 +1,24 @@
-import csv
 import json
 import os
 import re
 import signal
-import subprocess
-import sys
-import textwrap
 import time
 import zipfile
 from pathlib import Path
 
-import numpy as np
-import pyarrow.parquet as pq
+import planted_command
 import pytest
-import typer
 from PIL import Image
-from planted import Doubting, PlantedEngine, TwoInEveryPool, planted_bundle, write_images
-from typer.testing import CliRunner
+from planted import Doubting, PlantedEngine, TwoInEveryPool, write_images
+from planted_command import command, load_planted, records
 
-import poolsieve
-from poolsieve.cli.moderate import moderate
 from poolsieve.images import sources
 from poolsieve.moderation import Moderator
-from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.plans import Estimate, Plan, save_plan
 from poolsieve.schemes import list_schemes, oneshot
 from poolsieve.verdict_files import VerdictLog
 
 finish = VerdictLog.finish
-
-
-def load_planted(bundle, *, engine, scheme, target, plan, seed, threads, batch_size, precision, **parameters):
-    """In place of `Moderator.load`: no trained network is needed to test the command."""
-    made = planted_bundle()
-    chosen, _ = choose_scheme(made, scheme, target, plan, parameters)
-    return Moderator(made, PlantedEngine(), chosen, seed=seed, reading_threads=2)
-
-
-@pytest.fixture
-def run(monkeypatch):
-    monkeypatch.setattr(Moderator, "load", load_planted)
-    app = typer.Typer()
-    app.command()(moderate)
-
-    def call(*arguments, **options):
-        return CliRunner().invoke(app, ["--bundle", "planted", *map(str, arguments)], **options)
-
-    return call
-
-
-@pytest.fixture
-def photos(tmp_path):
-    truth = np.zeros(130, dtype=bool)
-    truth[[4, 77, 129]] = True
-    write_images(tmp_path / "photos", truth)
-    return tmp_path / "photos"
-
-
-def records(path):
-    if path.suffix == ".parquet":
-        return pq.read_table(path).to_pylist()
-    if path.suffix == ".jsonl":
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    with path.open(newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
@@ -113,8 +68,8 @@ def test_paths_on_standard_input_and_several_sources(run, photos, tmp_path):
     result = run("-", *options, input=names)
     assert result.exit_code == 1
     assert [row["status"] for row in records(tmp_path / "v.jsonl")] == ["flagged", "error"]
-    assert [path.name for path in copies.iterdir()] == ["0000000_0004.png"]
-    result = run(photos / "0004.png", photos / "0005.png", "--out", tmp_path / "v.jsonl")
+    assert [path.name for path in copies.glob("*.png")] == ["0000000_0004.png"]
+    result = run(photos / "0004.png", photos / "0005.png", "--out", tmp_path / "v.jsonl", "--force")
     assert result.exit_code == 0
     assert [row["status"] for row in records(tmp_path / "v.jsonl")] == ["flagged", "clear"]
 
@@ -131,7 +86,7 @@ def test_flagged_images_are_copied_and_shown(run, photos, tmp_path, kind):
     result = run(source, "--out", tmp_path / "v.csv", "--copy-flagged", copies, "--contact-sheet", sheet)
     assert result.exit_code == 0, result.output
     expected = ["0000004_0004.png", "0000077_0077.png", "0000129_0129.png"]
-    assert sorted(path.name for path in copies.iterdir()) == expected
+    assert sorted(path.name for path in copies.glob("*.png")) == expected
     assert (copies / "0000077_0077.png").read_bytes() == (photos / "0077.png").read_bytes()
     with Image.open(sheet) as picture:
         assert picture.width > 3 * 160
@@ -165,7 +120,7 @@ def test_what_vanished_does_not_make_others_look_flagged(run, photos, tmp_path, 
     assert result.exit_code == 1, result.output
     flagged = [row["position"] for row in records(tmp_path / "v.jsonl") if row["status"] == "flagged"]
     assert flagged == [4, 77, 129, *([131] if kind == "zip" else [])]
-    copied = {path.name: path.read_bytes() for path in copies.iterdir()}
+    copied = {path.name: path.read_bytes() for path in copies.glob("*.png")}
     # Members of an archive are found by their place, which has changed: none is copied rather than another.
     assert copied == {f"{k:07d}_{k:04d}.png": (photos / f"{k:04d}.png").read_bytes() for k in (4, 77)}
     assert f"{photos}/0129.png was not copied" in result.output
@@ -183,7 +138,7 @@ def test_no_flagged_images_still_give_a_sheet(run, tmp_path):
 @pytest.mark.parametrize("scheme", ["auto", *list_schemes()])
 def test_every_scheme_explains_flagged_clear_and_unreadable_images(run, photos, tmp_path, scheme):
     (photos / "0050.png").write_bytes(b"")
-    options = ("--out", tmp_path / "v.jsonl", "--scheme", scheme, "--seed", 3)
+    options = ("--out", tmp_path / "v.jsonl", "--scheme", scheme, "--seed", 3, "--force")
     texts = [run(photos, *options, "--explain", f"{k:04d}.png").output for k in (77, 51, 50)]
     row = records(tmp_path / "v.jsonl")[77]
     assert f"0077.png: flagged, score {row['score']:.4f}, decided by {row['decided_by']}" in texts[0]
@@ -199,9 +154,9 @@ def test_every_scheme_explains_flagged_clear_and_unreadable_images(run, photos, 
 
 def test_pools_of_two_sizes_are_explained(run, photos, tmp_path, monkeypatch):
     """What looks bad or is doubted is in pools of 4, what looks clear in pools of 8."""
-    monkeypatch.setattr(sys.modules[__name__], "PlantedEngine", Doubting)
+    monkeypatch.setattr(planted_command, "PlantedEngine", Doubting)
     large = ("--pool-size", 4, "--large-below", 0.005, "--large-pool-size", 8, "--pools-per-image", 1)
-    options = ("--out", tmp_path / "v.jsonl", "--scheme", "adaptive", "--seed", 1, *large)
+    options = ("--out", tmp_path / "v.jsonl", "--force", "--scheme", "adaptive", "--seed", 1, *large)
     for number, sizes in ((77, (2, 3, 4)), (5, (2, 3, 4)), (51, (5, 6, 7, 8))):
         text = run(photos, *options, "--explain", f"{number:04d}.png").output
         size = int(re.search(r"pool \d+ \((\d) images\) was read as holding", text).group(1))
@@ -223,7 +178,7 @@ def test_a_plan_for_other_shares_of_bad_images_is_warned_of(run, photos, tmp_pat
         sure = Estimate(1.0, 1.0, 1.0)
         made = Plan("adaptive", {"prevalence": prevalence}, prevalence, sure, sure, sure)
         save_plan(made, tmp_path / "plan.json", bundle="ab" * 32)
-        result = run(photos, "--out", tmp_path / "v.csv", "--plan", tmp_path / "plan.json")
+        result = run(photos, "--out", tmp_path / "v.csv", "--force", "--plan", tmp_path / "plan.json")
         assert result.exit_code == 0, result.output
         assert ("warning: the plan is for" in result.output) == (words is not None)
         assert words is None or words in result.output
@@ -235,7 +190,7 @@ def test_one_image_is_explained(run, photos, tmp_path):
     assert result.output.count("was read as holding 1 bad") == 2
     assert "tested on its own" in result.output
     assert "    with " in result.output
-    result = run(photos, "--out", tmp_path / "v.csv", "--explain", "nothing.png")
+    result = run(photos, "--out", tmp_path / "v.csv", "--force", "--explain", "nothing.png")
     assert "no image is named nothing.png" in result.output
 
 
@@ -274,7 +229,7 @@ def test_a_failed_write_keeps_the_old_file_and_the_log(run, photos, tmp_path, mo
     out = tmp_path / "v.csv"
     out.write_text("old")
     monkeypatch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left")))
-    assert isinstance(run(photos, "--out", out, "--seed", 3).exception, OSError)
+    assert isinstance(run(photos, "--out", out, "--seed", 3, "--force").exception, OSError)
     monkeypatch.undo()
     assert out.read_text() == "old"
     assert not list(tmp_path.glob(".v.csv*"))
@@ -286,35 +241,6 @@ def test_an_unfinished_run_is_not_overwritten(run, photos, tmp_path):
     assert "go on with --resume" in str(result.exception)
     result = run(photos, "--out", tmp_path / "v.csv", "--resume")
     assert "is of a run with source None" in str(result.exception)
-
-
-SLOW = textwrap.dedent(
-    """
-    import sys, time
-    import planted, test_moderate
-    from poolsieve.cli.moderate import moderate
-    from poolsieve.moderation import Moderator
-    import typer
-
-    real = planted.PlantedEngine.front
-    def slow(self, images):
-        time.sleep(float(sys.argv[1]))
-        return real(self, images)
-    planted.PlantedEngine.front = slow
-    Moderator.load = test_moderate.load_planted
-    app = typer.Typer()
-    app.command()(moderate)
-    app(["--bundle", "planted", *sys.argv[2:]])
-    """
-)
-
-
-def command(delay, *arguments):
-    here = Path(__file__).parent
-    paths = [str(Path(poolsieve.__file__).parents[1]), str(here), str(here.parent)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    options = [sys.executable, "-c", SLOW, str(delay), *map(str, arguments)]
-    return subprocess.Popen(options, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def test_a_killed_run_goes_on_and_ends_with_the_same_records(run, photos, tmp_path):
@@ -347,7 +273,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_records(run, photos, tmp_pa
 def test_resuming_does_only_what_is_missing(run, photos, tmp_path, monkeypatch):
     out = tmp_path / "v.jsonl"
     options = (photos, "--out", out, "--scheme", "individual", "--chunk", 30, "--seed", 4)
-    monkeypatch.setattr(VerdictLog, "finish", lambda log: (_ for _ in ()).throw(OSError("killed")))
+    monkeypatch.setattr(VerdictLog, "finish", lambda log, **_: (_ for _ in ()).throw(OSError("killed")))
     assert run(*options).exception is not None
     log = VerdictLog.path_for(out)
     lines = log.read_bytes().splitlines(keepends=True)
@@ -370,7 +296,7 @@ def test_a_report_shows_the_flagged_images_also_after_resuming(run, photos, tmp_
     (photos / "0020.png").write_bytes(b"damaged")
     report = tmp_path / "deep/report.html"
     options = (photos, "--out", tmp_path / "v.csv", "--report", report, "--chunk", 60, "--seed", 4)
-    monkeypatch.setattr(VerdictLog, "finish", lambda log: (_ for _ in ()).throw(OSError("killed")))
+    monkeypatch.setattr(VerdictLog, "finish", lambda log, **_: (_ for _ in ()).throw(OSError("killed")))
     assert run(*options).exception is not None
     monkeypatch.undo()
     monkeypatch.setattr(Moderator, "load", load_planted)
@@ -386,7 +312,7 @@ def test_a_report_shows_the_flagged_images_also_after_resuming(run, photos, tmp_
 
 def test_a_run_is_not_resumed_in_another_precision(run, photos, tmp_path, monkeypatch):
     options = (photos, "--out", tmp_path / "v.csv", "--seed", 4)
-    monkeypatch.setattr(VerdictLog, "finish", lambda log: (_ for _ in ()).throw(OSError("killed")))
+    monkeypatch.setattr(VerdictLog, "finish", lambda log, **_: (_ for _ in ()).throw(OSError("killed")))
     assert run(*options).exception is not None
     monkeypatch.undo()
     monkeypatch.setattr(Moderator, "load", load_planted)
@@ -411,8 +337,8 @@ def test_a_decoder_that_stopped_early_is_on_record_and_in_the_summary(
     assert set(notes[:10] + notes[11:]) == {"mip stopped at its limit of 3 nodes; a better answer may exist"}
 
     log = VerdictLog.path_for(out)
-    monkeypatch.setattr(VerdictLog, "finish", lambda log: (_ for _ in ()).throw(OSError("killed")))
-    assert run(*options, "--out", out).exception is not None
+    monkeypatch.setattr(VerdictLog, "finish", lambda log, **_: (_ for _ in ()).throw(OSError("killed")))
+    assert run(*options, "--out", out, "--force").exception is not None
     monkeypatch.setattr(VerdictLog, "finish", finish)
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:102]))  # header, 100, chunk_done
     result = run(*options, "--out", out, "--resume")

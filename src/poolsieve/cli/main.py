@@ -1,9 +1,14 @@
-"""The `poolsieve` command and its exit status: 0 done, 1 some images failed, 2 could not run."""
+"""The `poolsieve` command and its exit status.
+
+0 done, 1 done but some images could not be read, 2 could not run, 130 stopped by Ctrl-C.
+"""
 
 from __future__ import annotations
 
 import io
+import os
 import sys
+import traceback
 from typing import Annotated
 
 import typer
@@ -11,24 +16,26 @@ from rich.console import Console
 
 from poolsieve._version import __version__
 from poolsieve.cli.bundles import app as bundles
+from poolsieve.cli.command import Command
 from poolsieve.cli.design import design
 from poolsieve.cli.evaluate import evaluate
 from poolsieve.cli.moderate import moderate
 from poolsieve.cli.plan import plan
+from poolsieve.cli.saying import say
 from poolsieve.cli.simulate import simulate
 from poolsieve.cli.train import train
-from poolsieve.shown_text import shown
 
 CANNOT_RUN = 2
+TRACEBACK = "POOLSIEVE_TRACEBACK"
+"""Environment variable that has errors shown with the place in the program."""
 
 app = typer.Typer(
     name="poolsieve",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="Pooled image moderation: test many images at once, find the few bad ones.",
-    epilog="Exit status: 0 done, 1 some images failed, 2 could not run.",
+    epilog="Exit status: 0 done, 1 some images failed, 2 could not run, 130 stopped by Ctrl-C.",
 )
 
 
@@ -50,12 +57,12 @@ def _options(
     pass
 
 
-app.command("design")(design)
-app.command("simulate")(simulate)
-app.command("train")(train)
-app.command("moderate")(moderate)
-app.command("plan")(plan)
-app.command("evaluate")(evaluate)
+app.command("design", cls=Command)(design)
+app.command("simulate", cls=Command)(simulate)
+app.command("train", cls=Command)(train)
+app.command("moderate", cls=Command)(moderate)
+app.command("plan", cls=Command)(plan)
+app.command("evaluate", cls=Command)(evaluate)
 app.add_typer(bundles, name="bundles")
 
 
@@ -65,10 +72,24 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(arguments, prog_name="poolsieve")
-    except (ValueError, OSError, ImportError, MemoryError) as error:
-        # What a user can mend comes as one of these, with a message that says how.
-        console = Console(stderr=True)
-        console.print("error:", style="bold red", end=" ")
-        message = str(error) or "out of memory"
-        console.print(shown(message), markup=False, highlight=False)
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            traceback.print_exc()
+        else:
+            _tell(error)
         sys.exit(CANNOT_RUN)
+
+
+def _tell(error: Exception) -> None:
+    """Say what went wrong, and what was noted on the way out of what to do."""
+    console = Console(stderr=True)
+    console.print("error:", style="bold red", end=" ")
+    # What a user can mend comes as one of these, with a message that says how.
+    expected = isinstance(error, ValueError | OSError | ImportError | MemoryError)
+    message = str(error) or ("out of memory" if isinstance(error, MemoryError) else "no more is known")
+    lines = [message if expected else f"unexpected {type(error).__name__}: {message}"]
+    lines += getattr(error, "__notes__", [])
+    if not expected:
+        lines.append(f"this should not happen; set {TRACEBACK}=1 to see where it did, and please report it")
+    for line in "\n".join(lines).split("\n"):
+        say(console, line)

@@ -2,41 +2,48 @@
 
 from __future__ import annotations
 
-import io
-import os
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from poolsieve.cli.command import typed_again
+from poolsieve.cli.config_file import read_config
+from poolsieve.cli.saying import say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from poolsieve.images.sources import Item
-    from poolsieve.moderation import Moderator, Totals
+    from poolsieve.images.own_outputs import OwnOutputs
+    from poolsieve.moderation import Moderator
     from poolsieve.planning.plans import Target
+    from poolsieve.run_source import RunSource
     from poolsieve.verdict_files import VerdictLog
+    from poolsieve.verdicts import Verdict
 
 SOME_FAILED = 1
-_PLAIN_INTERVAL = 30.0
-"""Seconds between two plain lines of progress."""
+INTERRUPTED = 130
 
 
 def moderate(
+    context: typer.Context,
     source: Annotated[
         list[str],
         typer.Argument(
             help="A folder (with all below it), a CSV or JSONL file with a column of paths, a zip or tar, "
-            "images, or - for paths on standard input; may be several.",
+            "images, or - for paths on standard input; may be several. With --explain, a finished table.",
             show_default=False,
         ),
     ],
     bundle: Annotated[
-        str, typer.Option(help="Folder of a bundle, or the name of one that comes with poolsieve.")
-    ],
-    out: Annotated[Path, typer.Option(help="Verdicts: .csv, .jsonl or .parquet.", show_default=False)],
+        str | None,
+        typer.Option(help="Folder of a bundle, or the name of one that comes with poolsieve. (needed)"),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Verdicts: .csv, .jsonl or .parquet. (needed)", show_default=False)
+    ] = None,
     scheme: Annotated[
         Literal["auto", "adaptive", "individual", "dorfman", "oneshot", "cascade", "glance"],
         typer.Option(
@@ -67,11 +74,15 @@ def moderate(
         typer.Option(help="Decides who shares a pool with whom. \\[default: a fresh secret number]"),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the results of an earlier run, finished or not.")
+    ] = False,
     column: Annotated[
         str | None, typer.Option(help="Column of the paths in a CSV or JSONL file. \\[default: file or path]")
     ] = None,
     copy_flagged: Annotated[
-        Path | None, typer.Option(help="Copy the flagged images into this folder.")
+        Path | None,
+        typer.Option(help="Copy the flagged images into this folder, in place of an earlier run's copies."),
     ] = None,
     sheet: Annotated[
         Path | None,
@@ -82,7 +93,30 @@ def moderate(
         typer.Option(help="A page about the run in this .html: findings, grounds, cost."),
     ] = None,
     explain: Annotated[
-        str | None, typer.Option(help="Show the pools, readings and tests of this image.")
+        str | None,
+        typer.Option(
+            help="Show the pools, readings and tests of this image; without --bundle and --out, from a "
+            "finished table: --explain IMAGE verdicts.csv."
+        ),
+    ] = None,
+    spreadsheet_safe: Annotated[
+        bool,
+        typer.Option(
+            "--spreadsheet-safe", help="CSV: put ' before text that a spreadsheet would take for a formula."
+        ),
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the summary as one JSON object; all else to standard error.")
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="Take options from the table \\[moderate] of this .toml; the command line wins.",
+            is_eager=True,
+            callback=read_config,
+            show_default=False,
+        ),
     ] = None,
     chunk: Annotated[int | None, typer.Option(help="Images that are decided about together.")] = None,
     pool_size: Annotated[int | None, typer.Option(help="Images in a pool.")] = None,
@@ -133,66 +167,98 @@ def moderate(
     """
     from rich.console import Console
 
-    from poolsieve.files import check_writable
-    from poolsieve.moderation import Moderator
-    from poolsieve.verdict_files import VerdictLog, check_output
+    from poolsieve.cli.explaining import explain_from_table
 
-    check_output(out)
-    if sheet is not None and check_writable(sheet).suffix != ".png":
-        raise ValueError(f"{sheet}: a contact sheet ends in .png")
-    if report is not None and check_writable(report).suffix != ".html":
-        raise ValueError(f"{report}: a report ends in .html")
-    if copy_flagged is not None:
-        check_writable(copy_flagged / "image")
-    earlier = VerdictLog.header_of(out) if resume else None
-    moderator = Moderator.load(
-        bundle,
-        engine=engine,
-        scheme=scheme,
-        target=_target(within, sensitivity, specificity),
-        plan=plan,
-        seed=earlier["seed"] if earlier is not None and seed is None else seed,
-        threads=threads,
-        batch_size=batch_size,
-        precision=precision,
-        chunk=chunk,
-        pool_size=pool_size,
-        pools_per_image=pools_per_image,
-        prevalence=prevalence,
-        threshold=threshold,
-        retest_above=retest_above,
-        test_above=test_above,
-        clear_below=clear_below,
-        large_below=large_below,
-        large_pool_size=large_pool_size,
-        decoder=decoder,
-        use_head=False if no_head else None,
-        recompute=True if recompute else None,
+    if explain is not None and bundle is None and out is None:
+        explain_from_table(source, explain, Console())
+        return
+    if bundle is None or out is None:
+        missing = "--bundle" if bundle is None else "--out"
+        raise ValueError(f"{missing} is missing: give a bundle (--bundle) and a file for verdicts (--out)")
+    if resume and force:
+        raise ValueError("give --resume to go on with a run or --force to start anew, not both")
+    if spreadsheet_safe and out.suffix != ".csv":
+        raise ValueError(f"--spreadsheet-safe is for .csv, and {out} is none; leave it out")
+
+    from poolsieve.cli.explaining import explain as explain_image
+    from poolsieve.cli.moderation_outputs import write_outputs
+    from poolsieve.cli.moderation_summary import (
+        hints,
+        inner_archives,
+        json_of_finished,
+        json_summary,
+        print_summary,
+        warnings,
     )
-    header = {
-        "source": source,
-        "column": column,
-        "bundle": moderator.bundle.hash,
-        "scheme": moderator.description,
-        "seed": moderator.seed,
-        "precision": precision,  # another engine would say the same, half precision not quite
-    }
-    log = VerdictLog.resume(out, header) if resume else VerdictLog.begin(out, header)
-    console = Console()
-    _run(moderator, log, source, column)
-    if explain is not None:
-        _explain(log, explain, console)
-    _show_flagged(log, source, column, copy_flagged, sheet, console)
-    if report is not None:
-        _write_report(moderator, log, source, column, report, plan)
-    log.finish()
-    _print_summary(moderator, out, console)
-    if plan is not None:
-        _warn_if_out_of_plan(moderator, console)
-    if report is not None:
-        console.print(f"wrote {report}", highlight=False, markup=False, soft_wrap=True)
-    if not moderator.totals.images:
-        _hint_at_sources(source)
+    from poolsieve.moderation import Moderator
+    from poolsieve.run_files import RunFiles
+    from poolsieve.run_source import RunSource
+    from poolsieve.verdict_files import VerdictLog, lock_output
+
+    console, errors = Console(stderr=as_json, quiet=quiet), Console(stderr=True, quiet=quiet)
+    run_source = RunSource(source, column, RunFiles(out, report, sheet, copy_flagged))
+    run_source.files.check(source)
+    with lock_output(out):
+        if resume and run_source.files.finished:
+            say(console, f"{out} is finished already, so there is nothing to do; --force judges anew")
+            if as_json:
+                typer.echo(json_of_finished(out))
+            return
+        earlier = VerdictLog.header_of(out) if resume else None
+        if not force and earlier is None:
+            run_source.files.check_absent()
+        run_source.files.remove_temporary()
+        moderator = Moderator.load(
+            bundle,
+            engine=engine,
+            scheme=scheme,
+            target=_target(within, sensitivity, specificity),
+            plan=plan,
+            seed=earlier["seed"] if earlier is not None and seed is None else seed,
+            threads=threads,
+            batch_size=batch_size,
+            precision=precision,
+            chunk=chunk,
+            pool_size=pool_size,
+            pools_per_image=pools_per_image,
+            prevalence=prevalence,
+            threshold=threshold,
+            retest_above=retest_above,
+            test_above=test_above,
+            clear_below=clear_below,
+            large_below=large_below,
+            large_pool_size=large_pool_size,
+            decoder=decoder,
+            use_head=False if no_head else None,
+            recompute=True if recompute else None,
+        )
+        header = {
+            "source": source,
+            "column": column,
+            "bundle": moderator.bundle.hash,
+            "scheme": moderator.description,
+            "seed": moderator.seed,
+            "precision": precision,  # another engine would say the same, half precision not quite
+        }
+        log = VerdictLog.resume(out, header) if resume else VerdictLog.begin(out, header, replace=force)
+        own = run_source.own_outputs()
+        chunks = _chunks(moderator, log, run_source, own)
+        with _telling_how_to_go_on(context, log, run_source):
+            _judge(moderator, log, chunks, run_source, errors)
+            if explain is not None and not explain_image(log.verdicts, explain, Console(stderr=as_json)):
+                say(console, f"no image is named {explain}, so there is nothing to explain")
+            write_outputs(moderator, log, run_source, console, plan)
+            archives = inner_archives(log.verdicts()) if moderator.totals.not_images else []
+            log.finish(spreadsheet_safe=spreadsheet_safe)
+        run_source.files.note_within(source)
+    if as_json:
+        typer.echo(json_summary(moderator, run_source, sum(own.passed_over.values())))
+    else:
+        print_summary(moderator, run_source, console)
+    for line in warnings(moderator, by_plan=plan is not None):
+        say(console, line)
+    for line in hints(run_source, moderator.totals.images, archives, own.passed_over):
+        say(errors, line)
     if moderator.totals.errors:
         raise typer.Exit(SOME_FAILED)
 
@@ -207,206 +273,59 @@ def _target(within: float | None, sensitivity: float | None, specificity: float 
     return Target(sensitivity, specificity, Target().within if within is None else within)
 
 
-def _run(moderator: Moderator, log: VerdictLog, source: list[str], column: str | None) -> None:
-    """Judge what is missing, chunk by chunk."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    spoken = time.monotonic()
-    done = (verdict.path for verdict in log.verdicts())
+def _chunks(
+    moderator: Moderator, log: VerdictLog, source: RunSource, own: OwnOutputs
+) -> Iterator[tuple[Verdict, ...]]:
+    """Verdicts on what is missing, after a look at whether what was judged is still there."""
     try:
-        chunks = moderator.moderate_chunks(_source_of(source), column=column, done=done, state=log.state)
-        told = len(moderator.totals.plan_changes())  # before the run was stopped
-        with console.status("reading") as status:
-            for verdicts in chunks:
-                log.append(verdicts[0].chunk, verdicts, moderator.totals.state())
-                for line in moderator.totals.plan_changes()[told:]:
-                    console.print(line, markup=False, highlight=False, soft_wrap=True)
-                    told += 1
-                status.update(_progress(moderator.totals))
-                if not console.is_terminal and time.monotonic() - spoken >= _PLAIN_INTERVAL:
-                    spoken = time.monotonic()
-                    console.print(_progress(moderator.totals), markup=False, highlight=False)
+        if log.done:
+            source.check_unchanged(log)
+        done = (verdict.path for verdict in log.verdicts())
+        return moderator.moderate_chunks(
+            source.source, column=source.column, done=done, state=log.state, outputs=own
+        )
     except BaseException:
         if log.done == 0:
-            log.discard()  # there is nothing to go on from
+            log.discard()
         raise
 
 
-def _progress(totals: Totals) -> str:
-    return (
-        f"{totals.images:,} images, {totals.flagged:,} flagged, {totals.errors:,} errors, "
-        f"{totals.images_per_second:.1f} images/s"
-    )
-
-
-def _source_of(source: list[str]) -> str | list[str]:
-    return source[0] if len(source) == 1 else source
-
-
-def _explain(log: VerdictLog, image: str, console: Console) -> None:
-    found = None
-    for verdict in log.verdicts():
-        if verdict.path == image or verdict.path.endswith(f"/{image}"):
-            found = verdict
-            break
-    if found is None:
-        console.print(f"no image is named {image}, so there is nothing to explain", markup=False)
-        return
-    mates = {position for pool in found.pools for position in pool.members}
-    names = {verdict.position: verdict.path for verdict in log.verdicts() if verdict.position in mates}
-    for line in found.explain(names):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _show_flagged(
-    log: VerdictLog,
-    source: list[str],
-    column: str | None,
-    copies: Path | None,
-    sheet: Path | None,
-    console: Console,
-) -> None:
-    """Copy flagged images and draw the sheet, from the files as they are now."""
-    from poolsieve.files import write_atomically
-    from poolsieve.flagged_images import contact_sheet, copy_images, thumbnail, worst
-
-    if copies is not None:
-        flagged = {verdict.position: verdict.path for verdict in log.verdicts() if verdict.flagged}
-        copied, failures = copy_images(_items_again(source, column, flagged), copies)
-        for line in failures:
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
-        console.print(f"copied {copied:,} flagged images to {copies}", markup=False, soft_wrap=True)
-    if sheet is not None:
-        shown = worst(log.verdicts())
-        paths = {verdict.position: verdict.path for verdict in shown}
-        thumbnails = {position: thumbnail(item) for position, item in _items_again(source, column, paths)}
-        picture = io.BytesIO()
-        contact_sheet(shown, thumbnails).save(picture, format="png")
-        write_atomically(sheet, picture.getvalue())
-        console.print(f"drew {len(shown):,} flagged images into {sheet}", markup=False, soft_wrap=True)
-
-
-def _write_report(
+def _judge(
     moderator: Moderator,
     log: VerdictLog,
-    source: list[str],
-    column: str | None,
-    report: Path,
-    plan: Path | None,
+    chunks: Iterator[tuple[Verdict, ...]],
+    source: RunSource,
+    console: Console,
 ) -> None:
-    """A page about the run, with the images as they are now."""
-    from poolsieve.false_flags import detection_rates
-    from poolsieve.files import write_atomically
-    from poolsieve.flagged_images import thumbnail, worst
-    from poolsieve.moderation_report import RunDescription, mates_of, moderation_page
+    """Put verdicts on record as they come."""
+    from poolsieve.cli.moderation_progress import ModerationProgress
 
-    shown = worst(log.verdicts())
-    mates = mates_of(shown)
-    names = {verdict.position: verdict.path for verdict in log.verdicts() if verdict.position in mates}
-    paths = {verdict.position: verdict.path for verdict in shown}
-    thumbnails = {position: thumbnail(item) for position, item in _items_again(source, column, paths)}
-    bundle = moderator.bundle
-    run = RunDescription(bundle.name, bundle.hash, bundle.config.task, moderator.description, moderator.seed)
-    errors = (verdict for verdict in log.verdicts() if verdict.status == "error")
-    rates = detection_rates(moderator, plan)
-    page = moderation_page(
-        run, moderator.totals, shown, thumbnails, names, errors, rates=rates, folder=report.parent
-    )
-    write_atomically(report, page.encode())
+    with ModerationProgress(console, moderator.totals, source.count).shown() as progress:
+        for verdicts in chunks:
+            log.append(verdicts[0].chunk, verdicts, moderator.totals.state())
+            progress.update()
 
 
-def _items_again(source: list[str], column: str | None, paths: dict[int, str]) -> Iterator[tuple[int, Item]]:
-    """The items at some positions: files by their paths, as a folder may have changed meanwhile.
-
-    Members of archives are listed again; what came by standard input cannot be, but has paths.
-    """
-    from poolsieve.flagged_images import items_of
-    from poolsieve.images.sources import STANDARD_INPUT, FileItem, list_items
-
-    members = {}
-    for position, path in paths.items():
-        if STANDARD_INPUT in source or os.path.lexists(path):
-            yield position, FileItem(path)
-        else:
-            members[position] = path
-    found = set()
-    if members:
-        for position, item in items_of(list_items(_source_of(source), column=column), members):
-            found.add(position)
-            yield position, item
-    for position in members.keys() - found:
-        yield position, FileItem(members[position])  # reading it tells that it is gone
-
-
-def _hint_at_sources(source: list[str]) -> None:
+@contextmanager
+def _telling_how_to_go_on(context: typer.Context, log: VerdictLog, source: RunSource) -> Iterator[None]:
+    """Whatever ends the run early, say where its verdicts are and what to do."""
     from rich.console import Console
 
-    from poolsieve.images.reading import FORMATS
+    from poolsieve.verdict_files import DamagedLogError
 
-    Console(stderr=True).print(
-        f"no image was found in {', '.join(source)}. A folder is searched with all below it for files with "
-        "any ending; a .csv or .jsonl lists paths in a column, a .zip or .tar holds images. "
-        f"{', '.join(FORMATS)} are read, told by their content",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
-    )
-
-
-def _warn_if_out_of_plan(moderator: Moderator, console: Console) -> None:
-    """Say so if the share of bad images was not what the plan is for; it was followed all the same."""
-    planned, estimate = getattr(moderator.scheme, "prevalence", None), moderator.totals.estimated_prevalence()
-    if planned is None or estimate is None:
-        return
-    if estimate.low > planned:
-        what = "it may miss more than it promises"
-    elif estimate.high < planned / 2:
-        what = "a plan for fewer would cost less"
-    else:
-        return
-    console.print(
-        f"warning: the plan is for a prevalence of {planned:.2%}, but {estimate} was found: {what}. Plan "
-        "again, or leave out --plan, so that plans change with the images",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
-    )
-
-
-def _print_summary(moderator: Moderator, out: Path, console: Console) -> None:
-    from rich.table import Table
-
-    totals = moderator.totals
-    estimate = totals.estimated_prevalence()
-    rows: list[tuple[str, Any]] = [
-        ("images", f"{totals.images:,}"),
-        ("flagged", f"{totals.flagged:,}"),
-        ("clear", f"{totals.clear:,}"),
-        ("errors", f"{totals.errors:,}"),
-        ("speed", f"{totals.images_per_second:.1f} images/s"),
-        ("cost", f"{totals.meter.share:.3f} of testing every image individually"),
-        ("", totals.meter.lines()[0]),
-        ("time", totals.meter.lines()[2]),
-        ("estimated prevalence", "unknown" if estimate is None else f"{estimate} (95%)"),
-        ("scheme", moderator.description),
-        *([("plan at first", totals.first_plan())] if totals.follower is not None else []),
-        *(("plan changed", line) for line in totals.plan_changes()),
-        ("seed", str(moderator.seed)),
-    ]
-    table = Table(show_header=False)
-    table.add_column("what", no_wrap=True)
-    table.add_column("value", overflow="fold")
-    for name, value in rows:
-        table.add_row(name, value)
-    console.print(table, highlight=False, markup=False)
-    console.print(f"wrote {out}", highlight=False, markup=False, soft_wrap=True)
-    if totals.unfinished:
-        chunks = "chunk" if totals.unfinished == 1 else "chunks"
-        console.print(
-            f"warning: in {totals.unfinished:,} {chunks} the decoder stopped before it was done; see the "
-            "column note, and take another decoder (--decoder bp) or scheme if there are many",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
+    try:
+        yield
+    except BaseException as error:
+        if log.done == 0:
+            log.discard()  # there is nothing to go on from
+            words = "nothing had been judged yet, and nothing was written"
+        else:
+            piped = " the same names on standard input" if source.is_piped else ""
+            again = typed_again(context, "--resume", without=("--force", "--resume"))
+            words = f"{log.done:,} verdicts are kept in {log.path}; go on with{piped}: {again}"
+        if isinstance(error, KeyboardInterrupt):
+            say(Console(stderr=True), f"stopped. {words}")
+            raise typer.Exit(INTERRUPTED) from None
+        if not isinstance(error, DamagedLogError):
+            error.add_note(words)
+        raise

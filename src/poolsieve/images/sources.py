@@ -18,6 +18,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
@@ -26,6 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from poolsieve.images.image_files import HEAD_BYTES, TAR_ENDINGS, is_archive, seems_image
+from poolsieve.images.own_outputs import OwnOutputs
 from poolsieve.images.reading import MAX_BYTES, UnreadableImage, check_bytes, decode_image, read_limited
 
 STANDARD_INPUT = "-"
@@ -33,7 +36,7 @@ PATH_COLUMNS = ("file", "path", "image", "filename")
 """Columns that hold the paths of a table, unless another one is named; the first that is there."""
 LITTER = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 """Files that systems leave in folders; the only ones that a folder's listing passes over."""
-_TAR_ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+_INNER_ARCHIVE = "an archive within a source is not opened; give it as a source itself"
 _ARCHIVE_ERRORS = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError)
 
 AnySource = (
@@ -109,11 +112,15 @@ class ArrayItem:
 
 @dataclass(frozen=True)
 class Content:
-    """What an item holds: an RGB image with the hash of the bytes it came from, or why there is none."""
+    """What an item holds: an RGB image with the hash of the bytes it came from, or why there is none.
+
+    `not_image` tells a file of another kind from an image that cannot be read.
+    """
 
     sha256: str | None
     image: Image.Image | None
     reason: str | None
+    not_image: bool = False
 
 
 Loaded = bytes | NDArray[np.uint8] | OSError | ValueError | None
@@ -162,7 +169,7 @@ def read_content(item: Item, data: Loaded, at_least: int) -> Content:
         data: What it holds or the error, if it was loaded already.
         at_least: The size that the image will be brought to, as in `decode_image`.
     """
-    sha256 = None
+    sha256 = content = None
     try:
         if isinstance(data, Exception):
             raise data
@@ -172,14 +179,33 @@ def read_content(item: Item, data: Loaded, at_least: int) -> Content:
         sha256 = hashlib.sha256(content).hexdigest()
         return Content(sha256, decode_image(content, item.name, at_least=at_least), None)
     except UnreadableImage as error:
-        return Content(sha256, None, error.reason)
+        head = content[:HEAD_BYTES] if isinstance(content, bytes) else _head_of(item)
+        if head is None or seems_image(item.name, head):
+            return Content(sha256, None, error.reason)
+        reason = _INNER_ARCHIVE if is_archive(item.name) else error.reason
+        return Content(sha256, None, reason, not_image=True)
     except FileNotFoundError:
         return Content(None, None, "the file does not exist (any more)")
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
         return Content(None, None, f"cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
-def list_items(source: AnySource, *, column: str | None = None, max_bytes: int = MAX_BYTES) -> Iterator[Item]:
+def _head_of(item: Item) -> bytes | None:
+    """The first bytes of a file that was too large to be read; None if it cannot be looked into."""
+    if not isinstance(item, FileItem) or not Path(item.name).is_file():
+        return None
+    with suppress(OSError), Path(item.name).open("rb") as stream:
+        return stream.read(HEAD_BYTES)
+    return None
+
+
+def list_items(
+    source: AnySource,
+    *,
+    column: str | None = None,
+    max_bytes: int = MAX_BYTES,
+    outputs: OwnOutputs | None = None,
+) -> Iterator[Item]:
     """The items of a source, in order, one at a time.
 
     Args:
@@ -188,6 +214,8 @@ def list_items(source: AnySource, *, column: str | None = None, max_bytes: int =
             line; a sequence of any of these; an array (N, H, W, 3) or a sequence of arrays (H, W, 3), uint8.
         column: Column of the paths in a CSV or JSONL file; by default the first of `PATH_COLUMNS`.
         max_bytes: Larger files are not read.
+        outputs: Tells which files below a folder are our own, which are not listed; by default those that
+            earlier runs wrote.
 
     Raises:
         FileNotFoundError: If a source given by one path does not exist. Files that are named in a list or
@@ -198,18 +226,19 @@ def list_items(source: AnySource, *, column: str | None = None, max_bytes: int =
         if source.ndim != 4:
             raise ValueError(f"an array of images has shape (N, H, W, 3), not {source.shape}")
         return _array_items(source)
+    own = OwnOutputs() if outputs is None else outputs
     if isinstance(source, str | os.PathLike):
-        return _items_of_path(os.fspath(source), column, max_bytes)
-    return _items_of_sequence(source, column, max_bytes)
+        return _items_of_path(os.fspath(source), column, max_bytes, own)
+    return _items_of_sequence(source, column, max_bytes, own)
 
 
-def _items_of_path(path: str, column: str | None, max_bytes: int) -> Iterator[Item]:
+def _items_of_path(path: str, column: str | None, max_bytes: int, outputs: OwnOutputs) -> Iterator[Item]:
     if path == STANDARD_INPUT:
         # Bytes, as file names need not be proper text.
         return _files((os.fsdecode(line.rstrip(b"\r\n")) for line in sys.stdin.buffer), max_bytes)
     lower = path.lower()
     if Path(path).is_dir():
-        return _files(_walk(path), max_bytes)
+        return _files(outputs.leave_out(path, _walk(path)), max_bytes)
     if not Path(path).exists():
         raise FileNotFoundError(
             f"{path} does not exist; give a folder, a CSV or JSONL file, an archive, an image, or - for "
@@ -221,12 +250,14 @@ def _items_of_path(path: str, column: str | None, max_bytes: int) -> Iterator[It
         return _files(_relative(path, _jsonl_paths(Path(path), column)), max_bytes)
     if lower.endswith(".zip"):
         return _zip_items(path, max_bytes)
-    if lower.endswith(_TAR_ENDINGS):
+    if lower.endswith(TAR_ENDINGS):
         return _tar_items(path, max_bytes)
     return iter([FileItem(path, max_bytes)])
 
 
-def _items_of_sequence(sources: Iterable[Any], column: str | None, max_bytes: int) -> Iterator[Item]:
+def _items_of_sequence(
+    sources: Iterable[Any], column: str | None, max_bytes: int, outputs: OwnOutputs
+) -> Iterator[Item]:
     for position, source in enumerate(sources):
         if isinstance(source, np.ndarray):
             yield _array_item(source, position)
@@ -239,7 +270,7 @@ def _items_of_sequence(sources: Iterable[Any], column: str | None, max_bytes: in
         if path != STANDARD_INPUT and not Path(path).exists():
             yield FileItem(path, max_bytes)  # reading it tells why it cannot be read
         else:
-            yield from _items_of_path(path, column, max_bytes)
+            yield from _items_of_path(path, column, max_bytes, outputs)
 
 
 def _files(paths: Iterable[str], max_bytes: int) -> Iterator[Item]:

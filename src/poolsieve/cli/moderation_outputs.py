@@ -1,0 +1,73 @@
+"""What a run of moderation leaves beside its table: copies of flagged images, a contact sheet, a page."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from poolsieve.cli.saying import say
+from poolsieve.false_flags import detection_rates
+from poolsieve.files import write_atomically
+from poolsieve.flagged_copies import copy_images
+from poolsieve.flagged_images import contact_sheet, thumbnail, worst
+from poolsieve.moderation_report import RunDescription, mates_of, moderation_page
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from poolsieve.moderation import Moderator
+    from poolsieve.run_source import RunSource
+    from poolsieve.verdict_files import VerdictLog
+
+
+def write_outputs(
+    moderator: Moderator, log: VerdictLog, source: RunSource, console: Console, plan: Path | None
+) -> None:
+    """Write what is asked for, from the images as they are now.
+
+    `plan` is the file of the plan that was followed, if one was given.
+    """
+    files = source.files
+    if files.copies is not None:
+        _copy_flagged(log, source, files.copies, console)
+    if files.sheet is not None:
+        _draw_sheet(log, source, files.sheet, console)
+    if files.report is not None:
+        _write_report(moderator, log, source, files.report, plan)
+
+
+def _copy_flagged(log: VerdictLog, source: RunSource, folder: Path, console: Console) -> None:
+    flagged = {verdict.position: verdict.path for verdict in log.verdicts() if verdict.flagged}
+    copied, failures = copy_images(source.items_again(flagged), folder)
+    for line in failures:
+        say(console, line)
+    say(console, f"copied {copied:,} flagged images to {folder}")
+
+
+def _draw_sheet(log: VerdictLog, source: RunSource, sheet: Path, console: Console) -> None:
+    shown = worst(log.verdicts())
+    paths = {verdict.position: verdict.path for verdict in shown}
+    thumbnails = {position: thumbnail(item) for position, item in source.items_again(paths)}
+    picture = io.BytesIO()
+    contact_sheet(shown, thumbnails).save(picture, format="png")
+    write_atomically(sheet, picture.getvalue())
+    say(console, f"drew {len(shown):,} flagged images into {sheet}")
+
+
+def _write_report(
+    moderator: Moderator, log: VerdictLog, source: RunSource, report: Path, plan: Path | None
+) -> None:
+    shown = worst(log.verdicts())
+    mates = mates_of(shown)
+    names = {verdict.position: verdict.path for verdict in log.verdicts() if verdict.position in mates}
+    paths = {verdict.position: verdict.path for verdict in shown}
+    thumbnails = {position: thumbnail(item) for position, item in source.items_again(paths)}
+    bundle = moderator.bundle
+    run = RunDescription(bundle.name, bundle.hash, bundle.config.task, moderator.description, moderator.seed)
+    errors = (verdict for verdict in log.verdicts() if verdict.status == "error")
+    rates = detection_rates(moderator, plan)
+    page = moderation_page(
+        run, moderator.totals, shown, thumbnails, names, errors, rates=rates, folder=report.parent
+    )
+    write_atomically(report, page.encode())

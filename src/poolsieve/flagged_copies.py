@@ -1,0 +1,75 @@
+"""Copies of flagged images in a folder for review, which holds those of the last run only."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from poolsieve.files import check_writable, shorten_name, write_atomically
+from poolsieve.images.own_outputs import note_outputs, read_notes
+from poolsieve.images.sources import Item
+
+_NAME_BYTES = 160
+_COPY = re.compile(r"\d{7,}_")
+
+
+def check_copy_folder(folder: Path, sources: Iterable[str]) -> None:
+    """Raise at once, before long work, if copies cannot go there without harm to other files."""
+    check_writable(folder / "image")
+    real = folder.resolve()
+    for source in sources:
+        if real in (place := Path(source).resolve(), *place.parents):
+            raise ValueError(f"{source} lies in {folder}, where copies shall go; choose another folder")
+    if folder.is_dir() and any(folder.iterdir()) and read_notes(folder, unsigned=True) is None:
+        raise ValueError(
+            f"{folder} is not empty and was not made by --copy-flagged; choose a new or an empty folder"
+        )
+
+
+def copy_images(items: Iterable[tuple[int, Item]], folder: Path) -> tuple[int, list[str]]:
+    """Copy images, unchanged, as `position_name` into a folder, in place of an earlier run's copies.
+
+    Names come from strangers, so nothing of them but letters, digits, points and dashes of their last part
+    is kept. Files that are no copies of ours, or were changed since, stay.
+
+    Returns:
+        Number of copies, and a line for each image that could not be read again.
+    """
+    failures: list[str] = []
+    folder.mkdir(parents=True, exist_ok=True)
+    earlier = read_notes(folder, unsigned=True)
+    stale = earlier.unchanged(folder, copies=True) if earlier is not None else set()
+    note_outputs(folder)  # at once, so that the folder is known as ours if this run is killed
+    copied: set[str] = set()
+    for position, item in items:
+        try:
+            content = item.load()
+        except (OSError, ValueError) as error:
+            failures.append(f"{item.name} was not copied: {error}")
+            continue
+        name = f"{position:07d}_{_harmless(item.name)}"
+        if isinstance(content, np.ndarray):
+            name, content = f"{name}.png", _as_png(content)
+        write_atomically(folder / name, content)
+        copied.add(name)
+    for name in stale - copied:
+        if _COPY.match(name):
+            (folder / name).unlink(missing_ok=True)
+    note_outputs(folder, copies=copied)
+    return len(copied), failures
+
+
+def _harmless(name: str) -> str:
+    return shorten_name(re.sub(r"[^\w.-]", "_", name.rsplit("/", 1)[-1]), _NAME_BYTES)
+
+
+def _as_png(pixels: np.ndarray) -> bytes:
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, format="png")
+    return stream.getvalue()
