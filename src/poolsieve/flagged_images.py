@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
 from PIL import Image, ImageDraw, ImageOps
 
 from poolsieve.files import write_atomically
@@ -56,8 +55,8 @@ def copy_images(items: Iterable[tuple[int, Item]], folder: Path) -> tuple[int, l
             failures.append(f"{item.name} was not copied: {error}")
             continue
         name = re.sub(r"[^\w.-]", "_", item.name.rsplit("/", 1)[-1])[-_NAME_LENGTH:]
-        if isinstance(content, np.ndarray):
-            Image.fromarray(content).save(folder / f"{position:07d}_{name}.png")
+        if isinstance(content, Image.Image):
+            content.save(folder / f"{position:07d}_{name}.png")
         else:
             write_atomically(folder / f"{position:07d}_{name}", content)
         copied += 1

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from poolsieve.images.sources import AnySource, Item, Loaded, list_items, read_ahead, read_content
+from poolsieve.images.reading_ahead import read_ahead
+from poolsieve.images.sources import AnySource, Item, Loaded, list_items, read_content
 from poolsieve.images.transforms import plain_view
 from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.following import PlanFollower

@@ -32,7 +32,8 @@ class Verdict:
 
     Attributes:
         path: The image as the source names it.
-        sha256: Hash of the file's bytes (of an array's pixels); None if they could not be read.
+        sha256: Hash of the file's bytes (of the RGB pixels of an array or a PIL image); None if they could
+            not be read.
         status: "flagged", "clear", or "error" if the image could not be read.
         score: Higher is worse; None for errors.
         decided_by: "pools", "individual", "head" or "glance"; None for errors.
