@@ -52,6 +52,7 @@ class Stream:
 
     Attributes:
         totals: Counts, cost and estimated prevalence so far.
+        room: Images that may wait to be judged before `submit` waits.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Stream:
         self.totals = totals
         self._prepare, self._judge = prepare, judge
         self._size, self._longest = chunk_size, longest_wait
-        self.room = max(2 * chunk_size, 2 * threads)  # images that may wait to be judged
+        self.room = max(2 * chunk_size, 2 * threads)
         self._waiting: deque[_Waiting] = deque()
         self._hurried = 0  # of those that wait, how many need not wait for others
         self._closed = False
