@@ -43,7 +43,8 @@ from watched_memory import watch_memory
 from poolsieve.bundles import Bundle, load_bundle
 from poolsieve.engines import Engine, open_engine
 from poolsieve.evaluation.tables import write_table
-from poolsieve.images.sources import Item, Loaded, list_items, read_ahead, read_content
+from poolsieve.images.reading_ahead import read_ahead
+from poolsieve.images.sources import Item, Loaded, list_items, read_content
 from poolsieve.images.transforms import plain_view
 from poolsieve.moderation import Moderator
 from poolsieve.schemes import make_scheme

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -149,3 +150,36 @@ def test_the_meter_follows_the_law_on_real_networks(bundle, photos, engines, sch
     expected = f + cost.gate_share + (meter.pools + meter.retests) / n * (1 - f)
     assert meter.images == n
     assert meter.share == pytest.approx(expected, rel=1e-12)
+
+
+def assert_eight_threads_get_the_verdicts_of_one(moderators, files):
+    """Whole sources, single images and a stream at once; all moderators have one engine and one seed."""
+    expected = list(moderators[0].moderate(files))
+    single = [moderators[0].judge(file) for file in files[:10]]
+
+    def work(number):
+        judge = moderators[number % len(moderators)]
+        if number % 4 == 1:
+            return [judge.judge(file) for file in files[:10]] == single
+        if number % 4 == 2:
+            with judge.stream(longest_wait=None) as stream:
+                futures = [stream.submit(file.read_bytes(), name=str(file)) for file in files]
+            return [future.result() for future in futures] == expected
+        return list(judge.moderate(files)) == expected
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(work, range(8))) == [True] * 8
+
+
+@pytest.mark.parametrize("scheme", ["individual", "adaptive"])
+@pytest.mark.parametrize("name", list_engines())
+def test_threads_may_share_an_engine(bundle, photos, engines, name, scheme):
+    moderators = [moderator(bundle, engines[name], scheme) for _ in range(8)]
+    assert_eight_threads_get_the_verdicts_of_one(moderators, sorted(photos.iterdir())[:24])
+
+
+@pytest.mark.parametrize("scheme", ["individual", "auto"])
+def test_threads_may_share_a_moderator(photos, scheme):
+    chunk = {"chunk": 6} if scheme == "individual" else {}
+    shared = Moderator.load("firearms", scheme=scheme, seed=3, **chunk)
+    assert_eight_threads_get_the_verdicts_of_one([shared], sorted(photos.iterdir())[:20])

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
+from PIL import Image
 
 from poolsieve.files import check_writable, shorten_name, write_atomically
 from poolsieve.images.own_outputs import note_outputs, read_notes
@@ -52,7 +52,7 @@ def copy_images(items: Iterable[tuple[int, Item]], folder: Path) -> tuple[int, l
             failures.append(f"{item.name} was not copied: {error}")
             continue
         name = f"{position:07d}_{_harmless(item.name)}"
-        if isinstance(content, np.ndarray):
+        if isinstance(content, Image.Image):
             name, content = f"{name}.png", _as_png(content)
         write_atomically(folder / name, content)
         copied.add(name)
@@ -67,9 +67,7 @@ def _harmless(name: str) -> str:
     return shorten_name(re.sub(r"[^\w.-]", "_", name.rsplit("/", 1)[-1]), _NAME_BYTES)
 
 
-def _as_png(pixels: np.ndarray) -> bytes:
-    from PIL import Image
-
+def _as_png(image: Image.Image) -> bytes:
     stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, format="png")
+    image.save(stream, format="png")
     return stream.getvalue()

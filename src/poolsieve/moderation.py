@@ -1,4 +1,4 @@
-"""From a source of images to verdicts: the whole way of an image, in one file.
+"""From a source of images to verdicts.
 
 Images are read ahead on threads and gathered into chunks by their position in the source. The scheme decides
 about each chunk; the order in which its images are dealt into pools depends on a secret seed, so that those
@@ -10,32 +10,31 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import softmax
 
+from poolsieve.chunk_judge import DIGITS, ChunkJudge, PreparedImage
 from poolsieve.images.own_outputs import OwnOutputs
-from poolsieve.images.sources import AnySource, Item, Loaded, list_items, read_ahead, read_content
-from poolsieve.images.transforms import plain_view
+from poolsieve.images.reading_ahead import read_ahead, read_as_they_come
+from poolsieve.images.sources import AnyImage, AnySource, Item, image_item, list_items
+from poolsieve.moderation_stream import Stream, check_wait, verdicts_in_order
 from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.following import PlanFollower
 from poolsieve.planning.plans import Plan, Target
 from poolsieve.schemes import (
-    Chunk,
     CostMeter,
     Decision,
-    Evidence,
     PooledScheme,
     Prevalence,
     PrevalenceEstimator,
     Scheme,
 )
-from poolsieve.verdicts import PoolReading, Verdict
+from poolsieve.verdicts import Verdict
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
@@ -43,19 +42,6 @@ if TYPE_CHECKING:
 
 LARGEST_SEED = 2**63 - 1
 """So that a seed fits into a column of whole numbers."""
-_DIGITS = 6
-"""Decimals of numbers in records; more would tell engines apart and mean nothing."""
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """One image as the network takes it, or why there is none."""
-
-    name: str
-    sha256: str | None
-    pixels: NDArray[np.uint8] | None
-    reason: str | None
-    not_image: bool = False
 
 
 @dataclass
@@ -112,11 +98,18 @@ class Totals:
             self.errors += verdict.status == "error"
             self.not_images += verdict.status == "not_image"
 
+    def learn(self, decision: Decision, chunk: int) -> None:
+        """Learn what a decision about a chunk, by its number, tells of the prevalence."""
+        self.prevalence.add(decision.likelihoods, decision.group_sizes, decision.group_weight)
+        if self.follower is not None:
+            self.follower.observe(decision, len(decision.scores), chunk)
+        self.unfinished += decision.note is not None
+
     def state(self) -> dict[str, Any]:
         """Plain values from which `restore` goes on."""
         return {
             "meter": self.meter.counts(),
-            "likelihood": [round(float(value), _DIGITS) for value in self.prevalence.log_likelihood],
+            "likelihood": [round(float(value), DIGITS) for value in self.prevalence.log_likelihood],
             "groups": self.prevalence.groups,
             "flagged": self.flagged,
             "clear": self.clear,
@@ -137,8 +130,29 @@ class Totals:
             self.follower.restore(state["plans"])
 
 
+@dataclass
+class Run:
+    """Where a run over images stands.
+
+    Attributes:
+        totals: What it has done and learnt.
+        chunk: Number of the next chunk.
+        position: Position of the next image.
+    """
+
+    totals: Totals
+    chunk: int = 0
+    position: int = 0
+
+
 class Moderator:
     """Judges images with a bundle, by a scheme.
+
+    Threads may share a Moderator: every call of `moderate`, `moderate_chunks`, `stream` and `judge` is a run
+    of its own, with the verdicts that it would have alone. Chunks are judged one at a time, so that threads
+    gain by reading side by side, while the engine computes on all processors as it is. Moderators may share a
+    bundle and an engine too. What is not to be shared is one iterator over verdicts; the `Stream` that
+    `stream` gives takes images from any thread. `totals` are those of the run that began last.
 
     Args:
         bundle: What was trained.
@@ -153,9 +167,9 @@ class Moderator:
 
     Attributes:
         bundle: The bundle.
-        scheme: The scheme; with plans, that of the present one.
+        scheme: The scheme; with plans, that of the present one in the run that began last.
         seed: The seed, which is also in every verdict.
-        totals: Counts, cost and estimated prevalence of the last source, while and after it is moderated.
+        totals: Counts, cost and estimated prevalence of the run that began last, while and after it goes on.
     """
 
     def __init__(
@@ -175,18 +189,21 @@ class Moderator:
         self.seed = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
         if not 0 <= self.seed <= LARGEST_SEED:
             raise ValueError(f"seed={seed}, but it must lie between 0 and {LARGEST_SEED}")
-        self._networks = networks
-        self._evidence = Evidence(bundle.calibration)
+        self._chunk_judge = ChunkJudge(bundle, networks, self.seed)
         self._threads = reading_threads or min(8, os.cpu_count() or 1)
+        self._judging = threading.Lock()
         self.totals = self._new_totals()
         if isinstance(self.scheme, PooledScheme):
             _ = self.scheme.design  # complains at once if there is no such design
 
     @property
     def scheme(self) -> Scheme:
-        """The scheme that decides about the next chunk."""
-        if self.totals.follower is not None:
-            return self.totals.follower.scheme
+        """The scheme that decides about the next chunk of the run that began last."""
+        return self._scheme_of(self.totals)
+
+    def _scheme_of(self, totals: Totals) -> Scheme:
+        if totals.follower is not None:
+            return totals.follower.scheme
         assert self._scheme is not None
         return self._scheme
 
@@ -239,15 +256,54 @@ class Moderator:
         opened.prepare(used_graphs(first, loaded.config))  # meanwhile the design is made and images are read
         return cls(loaded, opened, made, prevalence=prevalence, seed=seed)
 
-    def moderate(self, source: AnySource, *, column: str | None = None) -> Iterator[Verdict]:
-        """Judge all images of a source; verdicts come in its order.
+    def judge(self, image: AnyImage, *, name: str | None = None) -> Verdict:
+        """Judge one image, as the only one of a run of its own.
+
+        It is never pooled. With plans, the one is followed that a run begins with, and nothing is learnt from
+        the image: the same image has the same verdict, whatever was judged before. `totals` stay as they are.
 
         Args:
-            source: A folder, file, CSV or JSONL file, archive, `-`, sequence of these, or arrays; see
+            image: Path of an image file, content of one (bytes), a file that is open for reading bytes, a
+                PIL image, or an array (H, W, 3), uint8, RGB.
+            name: What the verdict calls an image that is no path.
+
+        Returns:
+            The verdict; its status is "error" if the image cannot be read.
+
+        Raises:
+            TypeError, ValueError: The image is nothing of that kind.
+        """
+        prepared = self._chunk_judge.prepare(image_item(image, name=name), None)
+        return self._judge([prepared], Run(self._new_totals()))[0]
+
+    def stream(self, *, longest_wait: float | None = 0.1) -> Stream:
+        """Open a run over images that come one by one, from any thread; see `Stream`.
+
+        Args:
+            longest_wait: Seconds after which an image is judged with those that have come since, although
+                they are no full chunk; None to wait for full chunks, `flush` or the end.
+        """
+        return self._open_stream(Run(self._begin()), longest_wait)
+
+    def moderate(
+        self, source: AnySource, *, column: str | None = None, longest_wait: float | None = None
+    ) -> Iterator[Verdict]:
+        """Judge all images of a source; verdicts come in its order, a chunk at a time.
+
+        Args:
+            source: A folder, file, CSV or JSONL file, archive, `-`, image in memory, or anything that can be
+                iterated over and gives these, such as a generator; see
                 `poolsieve.images.sources.list_items`.
             column: Column of the paths in a CSV or JSONL file.
+            longest_wait: For sources that take their time: seconds after which an image is judged with those
+                that have come since, although they are no full chunk. Who shares a chunk then depends on
+                time, and the source is iterated over on another thread. None waits for full chunks.
         """
-        return (verdict for chunk in self.moderate_chunks(source, column=column) for verdict in chunk)
+        if longest_wait is None:
+            return (verdict for chunk in self.moderate_chunks(source, column=column) for verdict in chunk)
+        check_wait(longest_wait)
+        run = Run(self._begin())
+        return self._as_they_come(list_items(source, column=column), run, longest_wait)
 
     def moderate_chunks(
         self,
@@ -270,15 +326,24 @@ class Moderator:
         Raises:
             ValueError: If the source does not begin with the images that are done.
         """
-        self.totals = self._new_totals()
+        totals = self._begin()
         if state is not None:
-            self.totals.restore(state)
+            totals.restore(state)
         items = list_items(source, column=column, outputs=outputs)
         count = _pass_over(items, done)
-        number, left = divmod(count, self.scheme.chunk_size)
+        size = self._scheme_of(totals).chunk_size
+        number, left = divmod(count, size)
         if left and next(items, None) is not None:
             raise ValueError(f"the source ended after {count} images when the run began, and has more now")
-        return self._chunks(items, number)
+        if isinstance(source, str | os.PathLike | Collection):
+            chunks = self._read_ahead(items, size)
+        else:  # what comes next may take its time
+            chunks = read_as_they_come(items, self._chunk_judge.prepare, threads=self._threads, size=size)
+        return self._verdicts(chunks, Run(totals, number, number * size))
+
+    def _begin(self) -> Totals:
+        self.totals = totals = self._new_totals()  # another thread may begin a run at any time
+        return totals
 
     def _new_totals(self) -> Totals:
         follower = None
@@ -286,90 +351,45 @@ class Moderator:
             follower = PlanFollower(self._plans, self.bundle.config.pool_sizes, self._prevalence)
         return Totals(CostMeter(self.bundle.config.cost), follower=follower)
 
-    def _chunks(self, items: Iterator[Item], number: int) -> Iterator[tuple[Verdict, ...]]:
-        size = self.scheme.chunk_size
+    def _read_ahead(self, items: Iterator[Item], size: int) -> Iterator[list[PreparedImage]]:
         ahead = max(2 * size, 2 * self._threads)
-        prepared = read_ahead(items, self._prepare, threads=self._threads, ahead=ahead)
+        prepared = read_ahead(items, self._chunk_judge.prepare, threads=self._threads, ahead=ahead)
+        return iter(lambda: list(islice(prepared, size)), [])
+
+    def _verdicts(self, chunks: Iterator[list[PreparedImage]], run: Run) -> Iterator[tuple[Verdict, ...]]:
         while True:
-            with self.totals.meter.time("reading"):
-                images = list(islice(prepared, size))
-            if not images:
+            with run.totals.meter.time("reading"):
+                images = next(chunks, None)
+            if images is None:
                 return
-            verdicts = self._judge(images, number)
-            self.totals.count(verdicts)
-            yield verdicts
-            number += 1
+            yield self._judge(images, run)
 
-    def _prepare(self, item: Item, data: Loaded) -> _Prepared:
-        config = self.bundle.config
-        content = read_content(item, data, at_least=config.input_size)
-        pixels = None
-        if content.image is not None:
-            pixels = plain_view(content.image, config.input_size, config.squaring)
-        return _Prepared(item.name, content.sha256, pixels, content.reason, content.not_image)
+    def _as_they_come(self, items: Iterator[Item], run: Run, longest_wait: float) -> Iterator[Verdict]:
+        yield from verdicts_in_order(items, self._open_stream(run, longest_wait))
 
-    def _judge(self, images: Sequence[_Prepared], number: int) -> tuple[Verdict, ...]:
-        """Verdicts on one chunk."""
-        first = number * self.scheme.chunk_size
-        readable = [image.pixels for image in images if image.pixels is not None]
-        places = np.array([k for k, image in enumerate(images) if image.pixels is not None], dtype=np.intp)
-        verdicts = [self._error(image, first + k, number) for k, image in enumerate(images)]
-        if not readable:
-            return tuple(verdicts)
-        chunk = Chunk(
-            self._networks,
-            self._evidence,
-            self.totals.meter,
-            np.stack(readable),
-            places,
-            len(images),
-            gated=self.bundle.config.merge == "gated",
+    def _open_stream(self, run: Run, longest_wait: float | None) -> Stream:
+        return Stream(
+            self._chunk_judge.prepare,
+            lambda images: self._judge(images, run),
+            run.totals,
+            chunk_size=self._scheme_of(run.totals).chunk_size,
+            longest_wait=longest_wait,
+            threads=self._threads,
         )
-        scheme = self.scheme
-        decision = scheme.decide(chunk, np.random.Generator(np.random.PCG64([self.seed, number])))
-        self.totals.prevalence.add(decision.likelihoods, decision.group_sizes, decision.group_weight)
-        if self.totals.follower is not None:
-            self.totals.follower.observe(decision, len(chunk), number)
-        self.totals.unfinished += decision.note is not None
-        readings = _pool_readings(decision, first + places)
-        for k, place in enumerate(places):
-            verdicts[place] = Verdict(
-                path=images[place].name,
-                sha256=images[place].sha256,
-                status="flagged" if decision.flags[k] else "clear",
-                score=_rounded(decision.scores, k),
-                decided_by=str(decision.decided_by[k]),
-                reason=None,
-                position=int(first + place),
-                chunk=number,
-                prior=_rounded(decision.priors, k),
-                pool_score=_rounded(decision.pool_scores, k) if readings[k] else None,
-                pools=readings[k],
-                note=decision.note,
-                bundle=self.bundle.hash,
-                scheme=str(scheme),
-                seed=self.seed,
+
+    def _judge(self, images: Sequence[PreparedImage], run: Run) -> tuple[Verdict, ...]:
+        """Verdicts on the next chunk of a run."""
+        totals = run.totals
+        with self._judging:  # for the memory as well: no two chunks have their features at once
+            verdicts, decision = self._chunk_judge.judge(
+                images, run.chunk, run.position, self._scheme_of(totals), totals.meter
             )
-        return tuple(verdicts)
-
-    def _error(self, image: _Prepared, position: int, number: int) -> Verdict:
-        return Verdict(
-            path=image.name,
-            sha256=image.sha256,
-            status="not_image" if image.not_image else "error",
-            score=None,
-            decided_by=None,
-            reason=image.reason,
-            position=position,
-            chunk=number,
-            prior=None,
-            pool_score=None,
-            pools=(),
-            note=None,
-            bundle=self.bundle.hash,
-            scheme=str(self.scheme),
-            seed=self.seed,
-        )
+        if decision is not None:
+            totals.learn(decision, run.chunk)
+        totals.count(verdicts)
+        run.chunk += 1
+        run.position += len(images)
+        return verdicts
 
 
 def _pass_over(items: Iterator[Item], done: Iterable[str]) -> int:
@@ -384,26 +404,3 @@ def _pass_over(items: Iterator[Item], done: Iterable[str]) -> int:
                 "start anew"
             )
     return count
-
-
-def _pool_readings(decision: Decision, positions: NDArray[np.intp]) -> list[tuple[PoolReading, ...]]:
-    """The pools of each readable image, whose positions in the source are given."""
-    pooling, readings = decision.pooling, decision.readings
-    if pooling is None or readings is None or readings.log_likelihoods is None:
-        return [()] * len(positions)
-    pools = []
-    for q, size in enumerate(pooling.pool_sizes):
-        chances = softmax(readings.log_likelihoods[0, q, : size + 1].astype(np.float64))
-        pools.append(
-            PoolReading(
-                number=q,
-                members=tuple(int(positions[j]) for j in pooling.pools[q, :size]),
-                count=int(readings.counts[0, q]),
-                chances=tuple(round(float(chance), _DIGITS) for chance in chances),
-            )
-        )
-    return [tuple(pools[q] for q in of_image if q >= 0) for of_image in pooling.pools_of]
-
-
-def _rounded(values: NDArray[np.float64] | None, k: int) -> float | None:
-    return None if values is None else round(float(values[k]), _DIGITS)

@@ -34,7 +34,8 @@ class Verdict:
 
     Attributes:
         path: The image as the source names it.
-        sha256: Hash of the file's bytes (of an array's pixels); None if they could not be read.
+        sha256: Hash of the file's bytes (of the RGB pixels of an array or a PIL image); None if they could
+            not be read.
         status: "flagged", "clear", "error" if the image could not be read, or "not_image" if the file has
             neither the name nor the content of an image.
         score: Higher is worse; None if the image was not judged.

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from poolsieve.images.sources import list_items, read_ahead, read_content
+from poolsieve.images.reading_ahead import read_ahead
+from poolsieve.images.sources import list_items, read_content
 
 
 def png(colour=(255, 0, 0)):
@@ -204,9 +205,16 @@ def test_arrays(folder):
         found = contents(source)
         assert [np.array_equal(content.image, pixels[k]) for k, content in enumerate(found)] == [True, True]
     assert names([pixels[0], folder / "b.png"]) == ["array[0]", str(folder / "b.png")]
-    for wrong in (pixels.astype(float), pixels[..., 0], [pixels[0, ..., :2]], [3]):
-        with pytest.raises(ValueError, match=r"uint8|shape"):
+    assert names(pixels[0]) == ["array[0]"]
+    for wrong in (pixels.astype(float), pixels[..., 0], [pixels[0, ..., :2]], pixels[None]):
+        with pytest.raises(ValueError, match=r"has shape .*; give RGB as uint8 \(H, W, 3\)"):
             names(wrong)
+
+
+@pytest.mark.parametrize(("wrong", "what"), [(3, "the source is a int"), ([3], "source 0 is a int")])
+def test_what_is_no_source_is_said_in_words(wrong, what):
+    with pytest.raises(TypeError, match=f"{what}; give a path, bytes, an open file, a PIL image or a uint8"):
+        names(wrong)
 
 
 def test_a_name_with_a_zero_byte_is_an_unreadable_item():

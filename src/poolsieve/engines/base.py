@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -64,7 +65,9 @@ class NetworkOutput:
 
 
 class Engine(ABC):
-    """Runs the networks of a bundle. Graphs are compiled when first used; one thread may use it at a time.
+    """Runs the networks of a bundle. Graphs are compiled when first used.
+
+    Threads may share it: a graph that one of them runs makes the others wait.
 
     Args:
         bundle: What to run.
@@ -99,6 +102,7 @@ class Engine(ABC):
         self._specs = graph_specs(bundle.config)
         self._graphs: dict[str, Run] = {}
         self._memory = Memory()
+        self._lock = threading.Lock()  # graphs have one set of requests, and their outputs one memory
 
     @abstractmethod
     def _compile(self, file: str) -> Run:
@@ -210,17 +214,19 @@ class Engine(ABC):
 
     def _run(self, file: str, count: int, batch: Callable[[slice], np.ndarray]) -> list[np.ndarray]:
         """Outputs of a graph on `count` rows, of which `batch` gives those of a slice."""
-        outputs = [
-            self._memory.empty((count, *output.shape), output.dtype) for output in self._specs[file].outputs
-        ]
-        if count == 0:
+        with self._lock:
+            outputs = [
+                self._memory.empty((count, *output.shape), output.dtype)
+                for output in self._specs[file].outputs
+            ]
+            if count == 0:
+                return outputs
+            if file not in self._graphs:
+                self._graphs[file] = self._opened(file)
+            size = self.batch_size or self._default_batch(file)
+            slices = (slice(begin, min(begin + size, count)) for begin in range(0, count, size))
+            self._graphs[file](((rows, batch(rows)) for rows in slices), outputs)
             return outputs
-        if file not in self._graphs:
-            self._graphs[file] = self._opened(file)
-        size = self.batch_size or self._default_batch(file)
-        slices = (slice(begin, min(begin + size, count)) for begin in range(0, count, size))
-        self._graphs[file](((rows, batch(rows)) for rows in slices), outputs)
-        return outputs
 
 
 def one_by_one(compute: Callable[[np.ndarray], Sequence[np.ndarray]]) -> Run:

@@ -19,8 +19,8 @@ class Memory:
 
     Arrays of a chunk are as large as those of the chunk before. Fresh memory comes page by page when it is
     first written, which the system must clear and map. A block is free when no array is left that looks into
-    it, slices included, so nothing that somebody still holds is ever written over. One thread may use it at a
-    time.
+    it, slices included, so nothing that somebody still holds is ever written over. One thread may ask it at a
+    time, as that of an engine's lock; whichever threads hold what it gave.
     """
 
     def __init__(self) -> None:

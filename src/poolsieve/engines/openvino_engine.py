@@ -76,9 +76,10 @@ class OpenVinoEngine(Engine):
     def prepare(self, files: Iterable[str]) -> None:
         """Compile graphs on a thread: OpenVINO needs no interpreter for it."""
         compiler = ThreadPoolExecutor(1, thread_name_prefix="compile-graphs")
-        for file in files:
-            if file not in self._graphs and file not in self._coming:
-                self._coming[file] = compiler.submit(self._compile_now, file)
+        with self._lock:
+            for file in files:
+                if file not in self._graphs and file not in self._coming:
+                    self._coming[file] = compiler.submit(self._compile_now, file)
         compiler.shutdown(wait=False)  # the thread ends when all are compiled
 
     def _compile(self, file: str) -> Run:

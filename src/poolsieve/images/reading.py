@@ -10,6 +10,7 @@ import io
 import os
 import stat
 import struct
+import threading
 import warnings
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps
 
 from poolsieve.shown_text import shown
 
@@ -35,6 +36,10 @@ LARGE_PIXELS = 8_000_000
 """Images above this are decoded one at a time, so that several threads do not fill the memory together, and
 are reduced at once to what is needed of them."""
 _ROWS = 256
+_OPENED_FORMATS = (*FORMATS, "MPO")
+"""What Pillow says of images that it opened as one of `FORMATS`: MPO are JPEGs that hold another image."""
+_opened_images = threading.Lock()
+"""Two threads may have opened one image, which must be decoded once."""
 
 _DECODER_ERRORS = (
     *(OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, MemoryError),
@@ -113,6 +118,13 @@ def check_bytes(path: str | os.PathLike[str], size: int, max_bytes: int) -> None
         raise UnreadableImage(path, f"{size:,} bytes are more than the limit of {max_bytes:,}")
 
 
+def check_pixels(path: str | os.PathLike[str], size: tuple[int, int], max_pixels: int = MAX_PIXELS) -> None:
+    """Raise UnreadableImage if an image, of a width and height, has more pixels than are decoded."""
+    width, height = size
+    if width * height > max_pixels:
+        raise UnreadableImage(path, f"{width} x {height} pixels are more than the limit of {max_pixels:,}")
+
+
 def decode_image(
     data: bytes,
     path: str | os.PathLike[str] = "<bytes>",
@@ -140,11 +152,7 @@ def decode_image(
         raise UnreadableImage(path, "the file is empty")
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            width, height = image.size
-            if width * height > max_pixels:
-                raise UnreadableImage(
-                    path, f"{width} x {height} pixels are more than the limit of {max_pixels:,}"
-                )
+            check_pixels(path, image.size, max_pixels)
             if at_least is not None:
                 image.draft("RGB", (DRAFT_MARGIN * at_least, DRAFT_MARGIN * at_least))
             if image.width * image.height <= LARGE_PIXELS:
@@ -203,3 +211,32 @@ def _from_wide_grey(image: Image.Image) -> Image.Image:
             strip = np.where(values == transparent, np.uint8(BACKGROUND[0]), strip)
         grey[top : top + _ROWS] = strip
     return Image.fromarray(grey).convert("RGB")
+
+
+def convert_image(
+    image: Image.Image, path: str | os.PathLike[str] = "<image>", *, max_pixels: int = MAX_PIXELS
+) -> Image.Image:
+    """A copy in RGB and upright of one of Pillow's images, as `decode_image` would have given it.
+
+    Args:
+        image: Decoded, or opened only; then it is decoded here, one at a time.
+        path: Only the name given in errors.
+        max_pixels: Refuse images that have more pixels.
+
+    Raises:
+        UnreadableImage: If it was opened from a format that is not decoded here, or is damaged, truncated or
+            oversized.
+    """
+    if isinstance(image, ImageFile.ImageFile) and image.format not in _OPENED_FORMATS:
+        raise UnreadableImage(
+            path, f"opened from {image.format}, not from a JPEG, PNG, WebP, GIF or BMP image; give a copy()"
+        )
+    check_pixels(path, image.size, max_pixels)
+    if 0 in image.size:
+        raise UnreadableImage(path, f"{image.width} x {image.height} pixels are no image")
+    try:
+        with _opened_images:
+            own = image.copy()
+        return _decoded(own)
+    except _DECODER_ERRORS as error:
+        raise UnreadableImage(path, f"damaged or truncated ({error})") from None

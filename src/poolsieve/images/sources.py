@@ -15,19 +15,17 @@ import sys
 import tarfile
 import zipfile
 import zlib
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from poolsieve.images.image_files import HEAD_BYTES, TAR_ENDINGS, is_archive, seems_image
+from poolsieve.images.in_memory import HeldImage, held_item
 from poolsieve.images.own_outputs import OwnOutputs
 from poolsieve.images.reading import MAX_BYTES, UnreadableImage, check_bytes, decode_image, read_limited
 
@@ -39,9 +37,8 @@ LITTER = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 _INNER_ARCHIVE = "an archive within a source is not opened; give it as a source itself"
 _ARCHIVE_ERRORS = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError)
 
-AnySource = (
-    str | os.PathLike[str] | NDArray[np.uint8] | Iterable["str | os.PathLike[str] | NDArray[np.uint8]"]
-)
+AnyImage = str | os.PathLike[str] | HeldImage
+AnySource = AnyImage | Iterable[AnyImage]
 
 
 class Item(Protocol):
@@ -55,8 +52,8 @@ class Item(Protocol):
     def sequential(self) -> bool:
         """Whether it must be loaded before the next item is asked for."""
 
-    def load(self) -> bytes | NDArray[np.uint8]:
-        """The bytes of the file, or pixels; raises OSError or UnreadableImage."""
+    def load(self) -> bytes | Image.Image:
+        """The bytes of the file, or an image in RGB; raises OSError or UnreadableImage."""
 
 
 @dataclass(frozen=True)
@@ -98,19 +95,6 @@ class MemberItem:
 
 
 @dataclass(frozen=True)
-class ArrayItem:
-    """Pixels from Python."""
-
-    name: str
-    pixels: NDArray[np.uint8]
-    sequential: Literal[False] = False
-
-    def load(self) -> NDArray[np.uint8]:
-        """The pixels themselves."""
-        return self.pixels
-
-
-@dataclass(frozen=True)
 class Content:
     """What an item holds: an RGB image with the hash of the bytes it came from, or why there is none.
 
@@ -123,42 +107,8 @@ class Content:
     not_image: bool = False
 
 
-Loaded = bytes | NDArray[np.uint8] | OSError | ValueError | None
+Loaded = bytes | Image.Image | OSError | ValueError | None
 """What an item held if it was loaded already, or the error of loading it; None if it was not."""
-Result = TypeVar("Result")
-
-
-def read_ahead(
-    items: Iterable[Item], prepare: Callable[[Item, Loaded], Result], *, threads: int, ahead: int
-) -> Iterator[Result]:
-    """Prepare items on threads, ahead of whoever takes the results, and give them in order.
-
-    Args:
-        items: Listed in the calling thread, no further than `ahead` items.
-        prepare: Called on a thread with an item and, if the item had to be loaded at once, its content.
-        threads: Number of threads.
-        ahead: The most items that are being prepared or wait to be taken.
-    """
-    workers = ThreadPoolExecutor(threads, thread_name_prefix="reading")
-    waiting: deque[Future[Result]] = deque()
-    try:
-        for item in items:
-            waiting.append(workers.submit(prepare, item, _load_if_sequential(item)))
-            if len(waiting) >= ahead:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        workers.shutdown(wait=True, cancel_futures=True)
-
-
-def _load_if_sequential(item: Item) -> Loaded:
-    if not item.sequential:
-        return None
-    try:
-        return item.load()
-    except (OSError, ValueError) as error:
-        return error
 
 
 def read_content(item: Item, data: Loaded, at_least: int) -> Content:
@@ -174,11 +124,13 @@ def read_content(item: Item, data: Loaded, at_least: int) -> Content:
         if isinstance(data, Exception):
             raise data
         content = item.load() if data is None else data
-        if isinstance(content, np.ndarray):
-            return Content(hashlib.sha256(content.data).hexdigest(), Image.fromarray(content), None)
+        if isinstance(content, Image.Image):
+            return Content(hashlib.sha256(content.tobytes()).hexdigest(), content, None)
         sha256 = hashlib.sha256(content).hexdigest()
         return Content(sha256, decode_image(content, item.name, at_least=at_least), None)
     except UnreadableImage as error:
+        if not isinstance(item, FileItem | MemberItem):  # what is given as an image is one
+            return Content(sha256, None, error.reason)
         head = content[:HEAD_BYTES] if isinstance(content, bytes) else _head_of(item)
         if head is None or seems_image(item.name, head):
             return Content(sha256, None, error.reason)
@@ -211,7 +163,9 @@ def list_items(
     Args:
         source: A folder (all files below it, by name); a CSV or JSONL file with a column of paths, relative
             to that file; a zip or tar archive; a single image file; `-` for paths on standard input, one a
-            line; a sequence of any of these; an array (N, H, W, 3) or a sequence of arrays (H, W, 3), uint8.
+            line; an image in memory, which is the content of a file (bytes), a file that is open for reading
+            bytes, one of Pillow's images, or an array (H, W, 3), uint8, RGB; an array (N, H, W, 3) of such
+            images; or anything that can be iterated over and gives any of these but the last.
         column: Column of the paths in a CSV or JSONL file; by default the first of `PATH_COLUMNS`.
         max_bytes: Larger files are not read.
         outputs: Tells which files below a folder are our own, which are not listed; by default those that
@@ -221,15 +175,47 @@ def list_items(
         FileNotFoundError: If a source given by one path does not exist. Files that are named in a list or
             table and do not exist are items that cannot be read.
         ValueError: If a table has no such column, an archive is damaged, or an array is no RGB image.
+        TypeError: If it is or gives something else.
     """
-    if isinstance(source, np.ndarray):
-        if source.ndim != 4:
-            raise ValueError(f"an array of images has shape (N, H, W, 3), not {source.shape}")
-        return _array_items(source)
     own = OwnOutputs() if outputs is None else outputs
     if isinstance(source, str | os.PathLike):
         return _items_of_path(os.fspath(source), column, max_bytes, own)
+    if not (isinstance(source, np.ndarray) and source.ndim == 4):
+        held = held_item(source, 0, max_bytes=max_bytes, reused=False)
+        if held is not None:
+            return iter([held])
+    if not isinstance(source, Iterable):
+        raise _wrong_type("the source", source)
     return _items_of_sequence(source, column, max_bytes, own)
+
+
+def image_item(image: AnyImage, position: int = 0, *, name: str | None = None) -> Item:
+    """The item of one image; a path is that of an image file.
+
+    Args:
+        image: A path, or an image in memory as in `list_items`.
+        position: Its number, for the name of an image that has none of its own.
+        name: What to call an image that is no path.
+
+    Raises:
+        ValueError: If an array is no RGB image, or a path is given another name.
+        TypeError: If it is something else.
+    """
+    if isinstance(image, str | os.PathLike):
+        if name is not None:
+            raise ValueError(f"the image {os.fspath(image)!r} is named by its path; leave out name={name!r}")
+        return FileItem(os.fspath(image))
+    held = held_item(image, position, name=name)
+    if held is None:
+        raise _wrong_type("the image", image)
+    return held
+
+
+def _wrong_type(what: str, value: object) -> TypeError:
+    return TypeError(
+        f"{what} is a {type(value).__name__}; give a path, bytes, an open file, a PIL image or a uint8 array "
+        "(H, W, 3)"
+    )
 
 
 def _items_of_path(path: str, column: str | None, max_bytes: int, outputs: OwnOutputs) -> Iterator[Item]:
@@ -258,14 +244,14 @@ def _items_of_path(path: str, column: str | None, max_bytes: int, outputs: OwnOu
 def _items_of_sequence(
     sources: Iterable[Any], column: str | None, max_bytes: int, outputs: OwnOutputs
 ) -> Iterator[Item]:
+    reused = not isinstance(sources, Collection)
     for position, source in enumerate(sources):
-        if isinstance(source, np.ndarray):
-            yield _array_item(source, position)
-            continue
         if not isinstance(source, str | os.PathLike):
-            raise ValueError(
-                f"source {position} is a {type(source).__name__}; give paths or uint8 arrays (H, W, 3)"
-            )
+            held = held_item(source, position, max_bytes=max_bytes, reused=reused)
+            if held is None:
+                raise _wrong_type(f"source {position}", source)
+            yield held
+            continue
         path = os.fspath(source)
         if path != STANDARD_INPUT and not Path(path).exists():
             yield FileItem(path, max_bytes)  # reading it tells why it cannot be read
@@ -397,15 +383,3 @@ def _refuse(name: str, reason: str) -> Callable[[int], bytes]:
         raise UnreadableImage(name, reason)
 
     return read
-
-
-def _array_items(arrays: Iterable[NDArray[np.uint8]]) -> Iterator[Item]:
-    return (_array_item(array, position) for position, array in enumerate(arrays))
-
-
-def _array_item(array: NDArray[np.uint8], position: int) -> Item:
-    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
-        raise ValueError(
-            f"array {position} has shape {array.shape} and type {array.dtype}; give RGB as uint8 (H, W, 3)"
-        )
-    return ArrayItem(f"array[{position}]", np.ascontiguousarray(array))

@@ -1,0 +1,155 @@
+"""Judging one chunk of images: what is seen of it, what is decided, and the records of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from poolsieve.images.sources import Item, Loaded, read_content
+from poolsieve.images.transforms import plain_view
+from poolsieve.schemes import Chunk, CostMeter, Decision, Evidence, Scheme
+from poolsieve.verdicts import PoolReading, Verdict
+
+if TYPE_CHECKING:
+    from poolsieve.bundles import Bundle
+    from poolsieve.schemes.runner import Networks
+
+DIGITS = 6
+"""Decimals of numbers in records; more would tell engines apart and mean nothing."""
+
+
+@dataclass(frozen=True)
+class PreparedImage:
+    """One image as the network takes it, or why there is none.
+
+    Attributes:
+        name: The image as the source names it.
+        sha256: Hash of what it came from; None if that could not be read.
+        pixels: As the network takes them; None if it could not be read.  # (S, S, 3)
+        reason: Why not.
+        not_image: Whether that is because it is a file of another kind.
+    """
+
+    name: str
+    sha256: str | None
+    pixels: NDArray[np.uint8] | None
+    reason: str | None
+    not_image: bool = False
+
+
+class ChunkJudge:
+    """Prepares images one by one, and judges them a chunk at a time. It keeps nothing of them.
+
+    Args:
+        bundle: What was trained.
+        networks: An engine that runs it.
+        seed: Seed of the order in which chunks are dealt into pools.
+    """
+
+    def __init__(self, bundle: Bundle, networks: Networks, seed: int) -> None:
+        self._bundle, self._networks, self._seed = bundle, networks, seed
+        self._evidence = Evidence(bundle.calibration)
+
+    def prepare(self, item: Item, data: Loaded) -> PreparedImage:
+        """Read one image; `data` is what it holds, if it was loaded already. Any number of threads may."""
+        config = self._bundle.config
+        content = read_content(item, data, at_least=config.input_size)
+        pixels = None
+        if content.image is not None:
+            pixels = plain_view(content.image, config.input_size, config.squaring)
+        return PreparedImage(item.name, content.sha256, pixels, content.reason, content.not_image)
+
+    def judge(
+        self, images: Sequence[PreparedImage], number: int, first: int, scheme: Scheme, meter: CostMeter
+    ) -> tuple[tuple[Verdict, ...], Decision | None]:
+        """Verdicts on a chunk, and the decision that they come from; None if no image could be read.
+
+        Args:
+            images: The chunk.
+            number: Its number.
+            first: Position of its first image.
+            scheme: Decides.
+            meter: Counts what is run.
+        """
+        readable = [image.pixels for image in images if image.pixels is not None]
+        places = np.array([k for k, image in enumerate(images) if image.pixels is not None], dtype=np.intp)
+        verdicts = [self._error(image, first + k, number, scheme) for k, image in enumerate(images)]
+        if not readable:
+            return tuple(verdicts), None
+        chunk = Chunk(
+            self._networks,
+            self._evidence,
+            meter,
+            np.stack(readable),
+            places,
+            len(images),
+            gated=self._bundle.config.merge == "gated",
+        )
+        decision = scheme.decide(chunk, np.random.Generator(np.random.PCG64([self._seed, number])))
+        readings = _pool_readings(decision, first + places)
+        for k, place in enumerate(places):
+            verdicts[place] = Verdict(
+                path=images[place].name,
+                sha256=images[place].sha256,
+                status="flagged" if decision.flags[k] else "clear",
+                score=_rounded(decision.scores, k),
+                decided_by=str(decision.decided_by[k]),
+                reason=None,
+                position=int(first + place),
+                chunk=number,
+                prior=_rounded(decision.priors, k),
+                pool_score=_rounded(decision.pool_scores, k) if readings[k] else None,
+                pools=readings[k],
+                note=decision.note,
+                bundle=self._bundle.hash,
+                scheme=str(scheme),
+                seed=self._seed,
+            )
+        return tuple(verdicts), decision
+
+    def _error(self, image: PreparedImage, position: int, number: int, scheme: Scheme) -> Verdict:
+        return Verdict(
+            path=image.name,
+            sha256=image.sha256,
+            status="not_image" if image.not_image else "error",
+            score=None,
+            decided_by=None,
+            reason=image.reason,
+            position=position,
+            chunk=number,
+            prior=None,
+            pool_score=None,
+            pools=(),
+            note=None,
+            bundle=self._bundle.hash,
+            scheme=str(scheme),
+            seed=self._seed,
+        )
+
+
+def _pool_readings(decision: Decision, positions: NDArray[np.intp]) -> list[tuple[PoolReading, ...]]:
+    """The pools of each readable image, whose positions in the source are given."""
+    pooling, readings = decision.pooling, decision.readings
+    if pooling is None or readings is None or readings.log_likelihoods is None:
+        return [()] * len(positions)
+    pools = []
+    for q, size in enumerate(pooling.pool_sizes):
+        chances = softmax(readings.log_likelihoods[0, q, : size + 1].astype(np.float64))
+        pools.append(
+            PoolReading(
+                number=q,
+                members=tuple(int(positions[j]) for j in pooling.pools[q, :size]),
+                count=int(readings.counts[0, q]),
+                chances=tuple(round(float(chance), DIGITS) for chance in chances),
+            )
+        )
+    return [tuple(pools[q] for q in of_image if q >= 0) for of_image in pooling.pools_of]
+
+
+def _rounded(values: NDArray[np.float64] | None, k: int) -> float | None:
+    return None if values is None else round(float(values[k]), DIGITS)
