@@ -322,7 +322,7 @@ class Moderator:
         self.totals.prevalence.add(decision.likelihoods, decision.group_sizes, decision.group_weight)
         if self.totals.follower is not None:
             self.totals.follower.observe(decision, len(chunk), number)
-        self.totals.unfinished += decision.note is not None
+        self.totals.unfinished += not decision.solved
         readings = _pool_readings(decision, first + places)
         for k, place in enumerate(places):
             verdicts[place] = Verdict(
