@@ -213,7 +213,7 @@ def _frame(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     width, height = picture.size
     share = rng.uniform(0.9, 1)
     wide, high = int(width * share), int(height * share)
-    left, top = rng.integers(0, width - wide + 1), rng.integers(0, height - high + 1)
+    left, top = int(rng.integers(0, width - wide + 1)), int(rng.integers(0, height - high + 1))
     cut = picture.crop((left, top, left + wide, top + high)).resize((width, height), Image.Resampling.BICUBIC)
     file = io.BytesIO()
     ImageEnhance.Brightness(cut).enhance(rng.uniform(0.9, 1.1)).save(file, "JPEG", quality=80)
