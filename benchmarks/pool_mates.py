@@ -124,7 +124,7 @@ class Bench:
             self._ordinary |= set() if label else set(taken.tolist())
             return taken
 
-        firearms, ordinary = some("test", 1, 4 * targets), some("test", 0, 700)
+        firearms, ordinary = some("test", 1, max(4 * targets, CHUNK)), some("test", 0, 700)
         hunted, looked_at = some("val", 1, 100), some("val", 0, len(dataset))
         chosen = firearms[self._scores(firearms) > 0.5][:targets]
         frames = np.stack([self._burst_of(target) for target in chosen])
