@@ -110,6 +110,23 @@ class TwoInEveryPool(PlantedEngine):
         return NetworkOutput(np.tile(np.eye(pool_size + 1)[2], (len(pools), 1)), np.zeros((len(pools), 1)))
 
 
+class OneInSomePools(PlantedEngine):
+    """Reads one bad image in two of three pools: as likely at a prevalence of .1, but they fit nothing."""
+
+    def pooled(self, features, gate, pools, pool_size):
+        counts = (np.arange(len(pools)) % 3 > 0).astype(int)
+        return NetworkOutput(np.eye(pool_size + 1)[counts], np.zeros((len(pools), 1)))
+
+
+class SomeInPools(PlantedEngine):
+    """Cannot count: reads one bad image wherever there are any, as of a burst of one scene."""
+
+    def pooled(self, features, gate, pools, pool_size):
+        output = super().pooled(features, gate, pools, pool_size)
+        counts = np.minimum(output.logits.argmax(axis=1), 1)
+        return NetworkOutput(self.count_confidence * np.eye(pool_size + 1)[counts], output.vectors)
+
+
 def planted_pixels(bad, serial=None):
     """Images with planted truth.  # (n, S, S, 3)."""
     flags = np.asarray(bad, dtype=bool)

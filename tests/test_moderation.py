@@ -4,7 +4,14 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from planted import PlantedEngine, planted_bundle, planted_moderator, planted_pixels, write_images
+from planted import (
+    PlantedEngine,
+    SomeInPools,
+    planted_bundle,
+    planted_moderator,
+    planted_pixels,
+    write_images,
+)
 
 from poolsieve.moderation import Moderator
 from poolsieve.schemes import list_schemes, make_scheme
@@ -48,6 +55,19 @@ def test_the_same_seed_gives_the_same_verdicts_another_seed_other_pools(scheme):
     assert [verdict.status for verdict in first] == [verdict.status for verdict in other]
     if first[0].pools:
         assert [verdict.pools for verdict in first] != [verdict.pools for verdict in other]
+
+
+def test_a_chunk_of_chosen_pool_mates_has_a_note_and_is_no_unfinished_one():
+    truth = np.concatenate([truth_of(100, 1), truth_of(100, 20)])
+    moderator = planted_moderator("oneshot", engine=SomeInPools())
+    verdicts = list(moderator.moderate(planted_pixels(truth)))
+    assert [verdict.flagged for verdict in verdicts] == truth.tolist()
+    assert {verdict.note for verdict in verdicts[:100]} == {None}
+    (note,) = {verdict.note for verdict in verdicts[100:]}
+    tested = sum(verdict.decided_by == "individual" for verdict in verdicts)
+    assert note.endswith(f"so {tested} doubtful ones were tested individually")
+    assert moderator.totals.meter.retests == tested
+    assert moderator.totals.unfinished == 0
 
 
 def test_seeds_are_fresh_secrets_by_default():

@@ -103,7 +103,7 @@ class Totals:
         self.prevalence.add(decision.likelihoods, decision.group_sizes, decision.group_weight)
         if self.follower is not None:
             self.follower.observe(decision, len(decision.scores), chunk)
-        self.unfinished += decision.note is not None
+        self.unfinished += not decision.solved
 
     def state(self) -> dict[str, Any]:
         """Plain values from which `restore` goes on."""

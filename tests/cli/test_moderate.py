@@ -9,7 +9,7 @@ from pathlib import Path
 import planted_command
 import pytest
 from PIL import Image
-from planted import Doubting, PlantedEngine, TwoInEveryPool, write_images
+from planted import Doubting, OneInSomePools, PlantedEngine, write_images
 from planted_command import command, load_planted, records
 
 from poolsieve.images import sources
@@ -325,10 +325,10 @@ def test_a_run_is_not_resumed_in_another_precision(run, photos, tmp_path, monkey
 def test_a_decoder_that_stopped_early_is_on_record_and_in_the_summary(
     run, photos, tmp_path, monkeypatch, ending
 ):
-    monkeypatch.setattr(PlantedEngine, "pooled", TwoInEveryPool.pooled)
+    monkeypatch.setattr(PlantedEngine, "pooled", OneInSomePools.pooled)
     monkeypatch.setattr(oneshot, "NODE_LIMIT", 3)
     (photos / "0010.png").write_bytes(b"")
-    options = (photos, "--scheme", "oneshot", "--seed", 2)
+    options = (photos, "--scheme", "oneshot", "--prevalence", 0.1, "--seed", 2)
     out = tmp_path / f"v.{ending}"
     result = run(*options, "--out", out)
     assert "in 2 chunks the decoder stopped before it was done" in result.output

@@ -91,7 +91,8 @@ def test_with_networks_that_are_always_right_all_is_found_at_the_cost_of_the_law
     if name == "individual":
         assert meter.share == 1
     if name == "mip":
-        assert meter.share == pytest.approx(F + GATE + (1 - F) / 2)
+        # Only chunks with improbably many bad images have tests.
+        assert meter.share == pytest.approx(F + GATE + (1 - F) / 2, abs=0.01)
 
 
 def test_intervals_cover_the_error_rate_of_the_individual_network():

@@ -35,8 +35,6 @@ def test_a_bound_flags_what_the_decoder_of_its_settings_flags(recorded, decoder,
     for bound in trial.bounds[:: max(1, len(trial.bounds) // 6)]:
         settings = trial.settings(float(bound))
         chosen = parse_decoder(settings["decoder"]).decoder
-        if decoder == "bp":
-            chosen = chosen.replace(threshold=settings["threshold"])
         read = soft if decoder == "bp" else Readings(counts)
         flags = chosen.decode(read, pools.layout.first(classes).pooling, PREVALENCE).flags
         differing = np.mean(flags.ravel() != (trial.values >= bound))

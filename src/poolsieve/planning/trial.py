@@ -69,7 +69,7 @@ class Trial:
         if self.decoder == "classo":  # decoders flag what lies above their threshold
             return {"decoder": f"classo:threshold={bound - 5e-6:.6f}"}
         if self.decoder == "bp":
-            return {"decoder": "bp", "threshold": float(expit(bound)) * (1 - 1e-9)}
+            return {"decoder": f"bp:threshold={float(expit(bound)) * (1 - 1e-9)}"}
         return {} if self.bound_name is None else {self.bound_name: float(expit(bound))}
 
     def weights(self, bad: NDArray[np.bool_], among: NDArray[np.bool_]) -> NDArray[np.float64]:

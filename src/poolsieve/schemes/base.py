@@ -42,6 +42,7 @@ class Decision:
         priors: Probability of being bad before pools were read.  # (k,)
         pool_scores: The decoder's score, before any test of the image alone.  # (k,)
         note: What one should know of this decision, such as a decoder that stopped at its limit.
+        solved: False where a decoder stopped early; see `Decoding.solved`.
     """
 
     scores: NDArray[np.float64]
@@ -55,6 +56,7 @@ class Decision:
     priors: NDArray[np.float64] | None = None
     pool_scores: NDArray[np.float64] | None = None
     note: str | None = None
+    solved: bool = True
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,7 @@ class PooledScheme(Scheme):
         recompute: bool = False,
         image_evidence: NDArray[np.float64] | None = None,
         note: str | None = None,
+        solved: bool = True,
     ) -> Decision:
         """What pools say, except for the retested images, about which the individual network decides.
 
@@ -186,6 +189,7 @@ class PooledScheme(Scheme):
             np.full(len(chunk), self.prevalence) if priors is None else priors,
             pool_scores,
             note,
+            solved,
         )
 
 

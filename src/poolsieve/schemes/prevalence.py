@@ -65,6 +65,10 @@ class PrevalenceEstimator:
         """Let all that was added so far count for a share of what it did."""
         self.log_likelihood = self.log_likelihood * keep
 
+    def gain_over(self, prevalence: float) -> float:
+        """Log-likelihood of the most likely prevalence over that of the given one."""
+        return float(self.log_likelihood.max() - np.interp(prevalence, SHARES, self.log_likelihood))
+
     def estimate(self) -> Prevalence | None:
         """The estimate so far; None if there was nothing to estimate it from."""
         if not self.groups:
