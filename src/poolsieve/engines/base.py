@@ -90,8 +90,6 @@ class Engine(ABC):
             raise ValueError(f"threads is {threads}; give a whole number from 1 on")
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; give a whole number from 1 on")
-        if precision not in ("fp32", "low"):
-            raise ValueError(f"precision is {precision!r}; give 'fp32' or 'low'")
         self.bundle = bundle
         self.threads = threads
         self.precision = precision
