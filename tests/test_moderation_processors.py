@@ -20,8 +20,8 @@ from made_bundles import make_bundle
 
 HERE = Path(__file__).parent
 IMAGES = 24
-LAST_DIGIT = 1e-6
-"""Of numbers in records; rounding may go either way."""
+LARGEST = {"openvino": 1.5e-6, "torch": 1e-5}
+"""Difference of numbers in records, which have six decimals; torch adds up in another order."""
 JUDGE = """
 import json, sys
 import numpy as np
@@ -34,6 +34,8 @@ bundle, images = load_bundle(path), list(np.load(images))
 engine = open_engine(bundle, name, threads=1)
 found = {}
 for scheme in list_schemes():
+    if scheme == "glance" and bundle.config.glance is None:
+        continue
     options = {"pools_per_image": 2} if scheme == "oneshot" else {}
     judge = Moderator(bundle, engine, make_scheme(scheme, bundle.config.pool_sizes, **options), seed=3)
     found[scheme] = [verdict.to_json() for verdict in judge.moderate(images)]
@@ -95,7 +97,7 @@ def test_a_processor_without_avx512_gives_the_same_verdicts(kind, engine, photog
             largest = max([largest, *numbers_apart(one, other)])
     with capsys.disabled():
         print(f"\n{kind} on {engine}: largest difference of recorded numbers {largest:.1e}")
-    assert largest <= 1.5 * LAST_DIGIT
+    assert largest < LARGEST[engine]
 
 
 def numbers_apart(one, other):
