@@ -6,7 +6,7 @@ DEMO_OUT ?= build/demo
 # Name of a bundle that comes with the package, or the folder of one.
 BUNDLE ?= firearms
 
-.PHONY: install install-dev demo test lint format bench bench-moderate paper clean
+.PHONY: install install-dev demo test test-avx2 lint format bench bench-moderate paper clean
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -40,8 +40,19 @@ demo: install
 	@echo '  $(DEMO_OUT)/verdicts.csv    one row for each image'
 	@echo '  $(DEMO_OUT)/images/         crops of photographs from Python packages, and drawn firearms'
 
+# A worker that dies ends the run with a failure; after so many seconds the run ends whatever hangs.
+TEST_SECONDS ?= 1260
+PYTEST = $(BIN)/python tests/time_limit.py $(TEST_SECONDS) \
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --max-worker-restart=0
+
 test: install-dev lint
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(PYTEST)
+
+# What computes in vectors, once more as on a processor without AVX-512.
+test-avx2: TEST_SECONDS = 480
+test-avx2: install-dev
+	$(BIN)/python tests/avx2_environment.py $(PYTEST) tests/engines tests/networks tests/schemes \
+		tests/test_moderation.py tests/test_moderation_engines.py
 
 lint: install-dev
 	$(BIN)/ruff check .

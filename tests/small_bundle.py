@@ -12,13 +12,12 @@ SIZE = 32
 
 
 def small_bundle(folder):
-    import torch
+    from drawn_weights import draw_weights, drawn, drawn_gate
     from torch import nn
 
     from poolsieve.bundles import save_bundle
     from poolsieve.calibration import Calibration, calibrate_counting, fit_scaling, roc_curve
     from poolsieve.networks import (
-        Gate,
         GlanceNetwork,
         IndividualNetwork,
         PooledNetwork,
@@ -27,7 +26,6 @@ def small_bundle(folder):
     )
     from poolsieve.training.models import TrainedModel
 
-    torch.manual_seed(0)
     stages = {
         "first": nn.Sequential(nn.Conv2d(3, 6, 3, 4, bias=False), nn.BatchNorm2d(6), nn.ReLU()),
         "second": nn.Sequential(nn.Conv2d(6, 8, 3, 2), nn.ReLU()),
@@ -35,13 +33,13 @@ def small_bundle(folder):
     backbone = SplitBackbone(
         "small", stages, nn.Linear(8, 5), cut="first", input_size=SIZE, preprocessing=Preprocessing()
     ).eval()
-    gate = Gate(backbone.feature_shape[0], width=16)
+    draw_weights(backbone)
+    gate = drawn_gate(drawn(16, *backbone.feature_shape, low=0), width=16)
     counting = {8: PooledNetwork(backbone, 8, merge="gated", gate=gate)}
     glance = GlanceNetwork(backbone)
     model = TrainedModel(backbone, IndividualNetwork(backbone), counting, gate, "gated", glance)
-    with torch.no_grad():
-        for part in (model.individual.final, counting[8].final):
-            nn.init.normal_(part.weight, std=2.0)
+    for seed, part in enumerate((model.individual.final, counting[8].final, glance.final)):
+        draw_weights(part, seed=seed, scale=4.0)
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 60)
     scaling = fit_scaling(rng.normal(size=(60, 2)) + labels[:, None] * [-1, 1], labels)

@@ -1,9 +1,11 @@
 """Kernels compile also where nothing can be cached, and functions as parts of them."""
 
+import os
 import subprocess
 import sys
 
 import numpy as np
+from avx2_environment import avx2_environment
 
 from poolsieve.compiled import compiled, compiled_within
 
@@ -52,6 +54,32 @@ def test_a_read_only_install_still_works(tmp_path):
     file.write_text(SCRIPT)
     done = subprocess.run([sys.executable, file], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+CACHED = """
+from poolsieve.compiled import compiled
+
+@compiled
+def double(x):
+    return 2 * x
+
+assert double(21) == 42
+print(sum(double.stats.cache_hits.values()))
+"""
+
+
+def test_machine_code_of_another_processor_is_not_taken_from_the_cache(tmp_path):
+    """A home that several machines share, or a folder that was moved to another."""
+    file = tmp_path / "script.py"
+    file.write_text(CACHED)
+    hits = []
+    for processor in ({}, avx2_environment(), {}, avx2_environment()):
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), **processor}
+        done = subprocess.run([sys.executable, file], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        hits.append(int(done.stdout))
+    narrower = "NUMBA_CPU_NAME" in avx2_environment() and os.environ.get("NUMBA_CPU_NAME") is None
+    assert hits == ([0, 0, 1, 1] if narrower else [0, 1, 1, 1])
 
 
 @compiled_within

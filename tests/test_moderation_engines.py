@@ -91,13 +91,18 @@ def test_the_command_and_python_give_the_same_verdicts_for_the_same_seed(bundle,
     assert [json.loads(line) for line in out.read_text().splitlines()] == by_python
 
 
-def test_half_precision_is_an_option(bundle, photos, tmp_path):
-    exact, low = (
-        list(Moderator.load(bundle.path, engine="torch", scheme="individual", precision=p).moderate(photos))
-        for p in ("fp32", "low")
-    )
+def test_half_precision_is_an_option(bundle, photos):
+    exact = list(Moderator.load(bundle.path, engine="torch", scheme="individual").moderate(photos))
+    try:
+        judge = Moderator.load(bundle.path, engine="torch", scheme="individual", precision="low")
+    except ValueError as error:
+        pytest.skip(f"this processor dies of it: {error}")
+    low = list(judge.moderate(photos))
     scores = [(one.score, two.score) for one, two in zip(exact, low, strict=True) if one.score is not None]
     assert 0 < np.mean([abs(one - two) for one, two in scores]) < 0.05
+
+
+def test_half_precision_is_refused_where_there_is_none(bundle, photos, tmp_path):
     arguments = ["moderate", str(photos), "--bundle", str(bundle.path), "--out", str(tmp_path / "v.csv")]
     refused = CliRunner().invoke(app, [*arguments, "--engine", "onnxruntime", "--precision", "low"])
     assert "onnxruntime computes in fp32" in str(refused.exception)

@@ -7,13 +7,12 @@ import shutil
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
+from drawn_weights import draw_weights, drawn, drawn_backbone, drawn_gate
 from torch import nn
 
 from poolsieve.bundles import Bundle, export_run
 from poolsieve.calibration import Calibration, calibrate_counting, fit_scaling, roc_curve
 from poolsieve.networks import (
-    Gate,
     GlanceNetwork,
     IndividualNetwork,
     Preprocessing,
@@ -44,41 +43,36 @@ def named_backbone(name):
     """Of EfficientNet the weights are installed; others get random ones, and statistics of noise."""
     if name == "tiny":
         return tiny_backbone()
-    torch.manual_seed(0)
     if name.startswith("efficientnet"):
         return load_backbone(name, input_size=SIZE)
-    backbone = load_backbone(name, pretrained=False, input_size=SIZE).train()
-    with torch.no_grad():
-        for _ in range(3):
-            backbone(torch.randn(16, 3, SIZE, SIZE))
-    return backbone.eval()
+    return drawn_backbone(name, SIZE)
 
 
 def tiny_backbone():
     """Two convolutions, a network that poolsieve does not know by name."""
-    torch.manual_seed(0)
     stages = {
         "first": nn.Sequential(nn.Conv2d(3, 6, 3, 4, bias=False), nn.BatchNorm2d(6), nn.ReLU()),
         "second": nn.Sequential(nn.Conv2d(6, 8, 3, 2), nn.ReLU()),
     }
     preprocessing = Preprocessing()
-    return SplitBackbone(
+    backbone = SplitBackbone(
         "tiny", stages, nn.Linear(8, 5), cut="first", input_size=TINY, preprocessing=preprocessing
-    ).eval()
+    )
+    return draw_weights(backbone).eval()
 
 
 def networks_on(backbone, merge, pool_sizes, counting="separate"):
     tallies = merge == "gated" and counting == "shared"  # so that there are bundles with and without
-    gate = Gate(backbone.feature_shape[0], width=16, tallies=tallies)
+    gate = drawn_gate(drawn(16, *backbone.feature_shape, low=0), width=16, tallies=tallies)
     networks = counting_networks(backbone, pool_sizes, merge, gate, shared=counting == "shared")
     model = TrainedModel(backbone, IndividualNetwork(backbone), networks, gate, merge)
-    with torch.no_grad():
-        for part in (model.individual.final, *(network.final for network in model.own_counting.values())):
-            nn.init.normal_(part.weight, std=0.3)  # logits of some size, so that differences show
-        nn.init.normal_(gate.location.weight, std=3.0)  # gates that are neither open nor shut
-        for network in model.own_counting.values() if tallies else ():
-            nn.init.normal_(network.tally.out.weight)
-    model = replace(model, glance=GlanceNetwork(backbone))
+    for seed, network in enumerate((model.individual, *model.own_counting.values())):
+        draw_weights(network.final, seed=seed, scale=5.0)  # logits of some size, so that differences show
+    for network in model.own_counting.values() if tallies else ():
+        draw_weights(network.tally)
+    glance = GlanceNetwork(backbone)
+    draw_weights(glance.final)
+    model = replace(model, glance=glance)
     for part in model.parts().values():
         part.eval()
     return model

@@ -51,9 +51,6 @@ def test_a_number_that_is_not_finite_is_found_wherever_it_is(dtype, value):
     inside = helper.make_node("Constant", [], ["c"], value=bad)
     assert read_onnx(graph_with(bad).SerializeToString()).not_finite == "bad"
     assert read_onnx(graph_with(nodes=[inside]).SerializeToString()).not_finite == "bad"
-    branch = helper.make_graph([inside], "branch", [], [])
-    chosen = helper.make_node("If", ["x"], ["z"], then_branch=branch, else_branch=branch)
-    assert read_onnx(graph_with(nodes=[chosen]).SerializeToString()).not_finite == "bad"
 
 
 def test_numbers_kept_as_lists_are_looked_at_too():
@@ -65,6 +62,57 @@ def test_numbers_kept_as_lists_are_looked_at_too():
     assert half.int32_data
     with pytest.raises(ValueError, match="unusual"):
         read_onnx(graph_with(half).SerializeToString())
+
+
+def branching():
+    branch = helper.make_graph([helper.make_node("Identity", ["x"], ["z"])], "branch", [], [])
+    return graph_with(nodes=[helper.make_node("If", ["x"], ["z"], then_branch=branch, else_branch=branch)])
+
+
+def looping():
+    body = helper.make_graph([helper.make_node("Identity", ["x"], ["z"])], "body", [], [])
+    return graph_with(nodes=[helper.make_node("Loop", ["", ""], ["z"], body=body)])
+
+
+def with_a_function_that_calls_itself():
+    model = graph_with(nodes=[helper.make_node("again", ["x"], ["z"], domain="own")])
+    own = helper.make_opsetid("own", 1)
+    node = helper.make_node("again", ["a"], ["b"], domain="own")
+    model.functions.append(helper.make_function("own", "again", ["a"], ["b"], [node], [own]))
+    return model
+
+
+def unordered():
+    return graph_with(nodes=[helper.make_node("Relu", ["b"], ["a"]), helper.make_node("Relu", ["x"], ["b"])])
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (branching(), "graph inside a graph"),
+        (looping(), "graph inside a graph"),
+        (with_a_function_that_calls_itself(), "functions of its own"),
+        (graph_with(nodes=[helper.make_node("Relu", ["a"], ["a"])]), "takes 'a', which comes from none"),
+        (
+            graph_with(
+                nodes=[helper.make_node("Relu", ["b"], ["a"]), helper.make_node("Relu", ["a"], ["b"])]
+            ),
+            "takes 'b', which comes from none",
+        ),
+        (unordered(), "takes 'b', which comes from none"),
+        (graph_with(nodes=[helper.make_node("Relu", ["x"], ["x"])]), "two nodes give 'x'"),
+    ],
+)
+def test_only_layers_in_a_row_are_read(model, words):
+    with pytest.raises(ValueError, match=words):
+        read_onnx(model.SerializeToString())
+
+
+def test_an_output_must_come_from_somewhere():
+    model = graph_with()
+    model.graph.node[0].output[0] = "z"
+    with pytest.raises(ValueError, match="no node gives the output 'y'"):
+        read_onnx(model.SerializeToString())
 
 
 @given(st.binary(max_size=200))

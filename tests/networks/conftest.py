@@ -2,6 +2,7 @@ import functools
 
 import pytest
 import torch
+from drawn_weights import drawn
 from published_networks import TORCHVISION, torchvision_state
 
 from poolsieve.networks import list_backbones, load_backbone
@@ -40,10 +41,4 @@ def lite0():
 
 @pytest.fixture
 def images():
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(3, 3, SMALL, SMALL, generator=generator)
-
-
-@pytest.fixture(autouse=True)
-def _seeded():
-    torch.manual_seed(0)
+    return drawn(3, 3, SMALL, SMALL, seed=1)

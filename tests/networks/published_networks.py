@@ -5,6 +5,7 @@ Written apart from the package, so that a split backbone is compared with someth
 
 import math
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 
@@ -58,23 +59,25 @@ def torchvision_shapes(name):
 
 def torchvision_state(name, seed=0):
     """Numbers for those entries that keep activations in bounds."""
-    generator = torch.Generator().manual_seed(seed)
+    rng = np.random.default_rng(seed)
     last = "bn3.weight" if TORCHVISION[name][1] else "bn2.weight"  # the end of a block's branch
     state = {}
     for key, shape in torchvision_shapes(name).items():
         if key.endswith("num_batches_tracked"):
             state[key] = torch.tensor(7)
         elif len(shape) > 1:
-            state[key] = torch.empty(shape).normal_(
-                std=math.sqrt(2 / math.prod(shape[1:])), generator=generator
-            )
+            state[key] = _tensor(rng.normal(scale=math.sqrt(2 / math.prod(shape[1:])), size=shape))
         else:
             low, spread = {
                 "weight": (0.1 if key.endswith(last) else 0.5, 0.2),
                 "running_var": (0.5, 1.0),
             }.get(key.split(".")[-1], (-0.1, 0.2))
-            state[key] = low + spread * torch.rand(shape, generator=generator)
+            state[key] = _tensor(rng.uniform(low, low + spread, size=shape))
     return state
+
+
+def _tensor(values):
+    return torch.from_numpy(values.astype(np.float32))
 
 
 def torchvision_forward(name, state, images):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from drawn_weights import drawn
 from published_networks import LITE, TORCHVISION, lite_forward, torchvision_forward, torchvision_state
 from torch import nn
 
@@ -38,7 +39,7 @@ def test_one_sided_padding_follows_the_image_size(name):
     """Odd and even sizes at the layers of stride 2, as the 240 and 260 px of lite1 and lite2 have them."""
     state = read_weights(_packaged_weights(name, _REGISTRY[name]))
     for size in (50, 76):
-        images = torch.randn(1, 3, size, size)
+        images = drawn(1, 3, size, size)
         close(load_backbone(name, input_size=size)(images), lite_forward(state, images))
 
 
@@ -108,7 +109,7 @@ def test_loading_gives_evaluation_mode_and_can_be_trained():
     backbone = load_backbone("efficientnet-lite0", input_size=32)
     assert not any(module.training for module in backbone.modules())
     backbone.train()
-    backbone(torch.randn(2, 3, 32, 32)).sum().backward()
+    backbone(drawn(2, 3, 32, 32)).sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in backbone.parameters())
 
 

@@ -1,25 +1,26 @@
 import pytest
 import torch
+from drawn_weights import draw_weights, drawn
 
 from poolsieve.networks import Gate, PooledNetwork
 
 
 def test_one_number_between_0_and_1_per_location_and_one_logit_per_image():
-    opening, logit = Gate(24).eval()(10 * torch.randn(5, 24, 9, 7))
+    opening, logit = Gate(24).eval()(10 * drawn(5, 24, 9, 7))
     assert opening.shape == (5, 1, 9, 7)
     assert logit.shape == (5,)
     assert ((opening > 0) & (opening < 1)).all()
 
 
 def test_a_new_gate_is_nearly_open():
-    opening, _ = Gate(240).eval()(torch.rand(4, 240, 14, 14))
+    opening, _ = Gate(240).eval()(drawn(4, 240, 14, 14, low=0))
     assert opening.mean() > 0.7
 
 
 @torch.no_grad()
 def test_images_are_judged_one_by_one():
-    gate = Gate(24).eval()
-    features = torch.rand(4, 24, 8, 8)
+    gate = draw_weights(Gate(24)).eval()
+    features = drawn(4, 24, 8, 8, low=0)
     opening, logit = gate(features)
     alone = [gate(image[None]) for image in features]
     torch.testing.assert_close(torch.cat([part[0] for part in alone]), opening)
@@ -29,9 +30,10 @@ def test_images_are_judged_one_by_one():
 @torch.no_grad()
 def test_a_closed_gate_takes_an_image_out_of_its_pools(lite0):
     network = PooledNetwork(lite0, 8, merge="gated").eval()
+    draw_weights(network.gate)
     network.gate.location.weight.zero_()
     network.gate.trust.fill_(100.0)  # the image's logit decides alone
-    features = torch.rand(2, *lite0.feature_shape)
+    features = drawn(2, *lite0.feature_shape, low=0)
     _, logits = network.gate(features)
     network.gate.judge.bias -= logits.mean()  # one image above 0, one below
     features = features[logits.argsort()]
@@ -41,10 +43,9 @@ def test_a_closed_gate_takes_an_image_out_of_its_pools(lite0):
 
 
 def test_learns_which_images_are_bad():
-    torch.manual_seed(3)
-    gate = Gate(8, width=16)
+    gate = draw_weights(Gate(8, width=16))
     optimizer = torch.optim.Adam(gate.parameters(), lr=0.01)
-    features = torch.rand(64, 8, 8, 8)
+    features = drawn(64, 8, 8, 8, low=0)
     bad = torch.arange(64) % 2 == 0
     features[bad, 3, 2:4, 5:7] += 2.0  # a small bright spot
     for _ in range(40):

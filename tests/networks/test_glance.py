@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from drawn_weights import drawn
 from torch.nn import functional
 
 from poolsieve.networks import GlanceNetwork, load_backbone, multiply_adds
@@ -14,7 +15,7 @@ def lite0():
 
 @pytest.fixture(scope="module")
 def images():
-    return torch.randn(2, 3, 128, 128, generator=torch.Generator().manual_seed(0))
+    return drawn(2, 3, 128, 128)
 
 
 def test_it_judges_the_shrunken_image(lite0, images):

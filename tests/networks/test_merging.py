@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from drawn_weights import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,7 +38,7 @@ def test_the_gradient_goes_to_an_image_that_attains_the_maximum(case):
     features, pools = case
     features.requires_grad_()
     merged = merge_pools(features, pools)
-    weights = torch.rand_like(merged)
+    weights = drawn(*merged.shape, low=0)
     (merged * weights).sum().backward()
     torch.testing.assert_close(features.grad.sum(0), weights.sum(0))
     attained = torch.zeros_like(features, dtype=torch.bool)
@@ -48,13 +49,13 @@ def test_the_gradient_goes_to_an_image_that_attains_the_maximum(case):
 
 
 def test_gradient_without_ties_is_that_of_torch():
-    features = torch.randn(6, 4, 3, 3, dtype=torch.float64, requires_grad=True)
+    features = drawn(6, 4, 3, 3).double().requires_grad_()
     pools = torch.tensor([[0, 1, 2], [2, 3, -1], [5, 0, 4]])
     assert torch.autograd.gradcheck(lambda values: merge_pools(values, pools), features)
 
 
 def test_memory_layout_is_kept():
-    features = torch.rand(4, 8, 3, 3).contiguous(memory_format=torch.channels_last)
+    features = drawn(4, 8, 3, 3, low=0).contiguous(memory_format=torch.channels_last)
     merged = merge_pools(features, [[0, 1], [2, 3]])
     assert merged.is_contiguous(memory_format=torch.channels_last)
     assert merge_pools(features.contiguous(), [[0, 1]]).is_contiguous()
@@ -62,7 +63,7 @@ def test_memory_layout_is_kept():
 
 def test_takes_the_pools_of_a_short_chunk():
     pooling = Pooling([[0, 1, 2], [2, 3], [4]], images=5)
-    features = torch.rand(5, 2, 2, 2)
+    features = drawn(5, 2, 2, 2, low=0)
     assert torch.equal(merge_pools(features, pooling.pools)[2], features[4])
 
 
@@ -79,4 +80,4 @@ def test_takes_the_pools_of_a_short_chunk():
 )
 def test_wrong_pools_are_errors(pools, message):
     with pytest.raises(ValueError, match=message):
-        merge_pools(torch.rand(4, 2, 2, 2), pools)
+        merge_pools(drawn(4, 2, 2, 2, low=0), pools)

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from drawn_weights import draw_weights, drawn
 
 from poolsieve.networks import Gate, IndividualNetwork, load_backbone
 
@@ -8,12 +9,12 @@ from poolsieve.networks import Gate, IndividualNetwork, load_backbone
 @torch.no_grad()
 def test_front_gate_and_back_are_graphs_for_any_number_of_images(name):
     """Exporting fails if a step depends on data, and would fix the batch if a step depended on its size."""
-    backbone = load_backbone(name, pretrained=False, input_size=50)
-    images = torch.randn(3, 3, 50, 50)
+    backbone = draw_weights(load_backbone(name, pretrained=False, input_size=50))
+    images = drawn(3, 3, 50, 50)
     features = backbone.front(images)
     parts = (
         (backbone.front, images),
-        (Gate(backbone.feature_shape[0]).eval(), features),
+        (draw_weights(Gate(backbone.feature_shape[0])).eval(), features),
         (IndividualNetwork(backbone).eval(), features),
     )
     for module, example in parts:

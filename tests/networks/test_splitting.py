@@ -4,6 +4,7 @@ import types
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+from drawn_weights import draw_weights, drawn
 from torch import nn
 
 from poolsieve.networks import PooledNetwork, Preprocessing, load_backbone, split_module
@@ -47,9 +48,9 @@ def split(module, **options):
 
 @torch.no_grad()
 def test_any_module_by_naming_its_children():
-    module = Small().eval()
+    module = draw_weights(Small()).eval()
     backbone = split(module)
-    images = torch.randn(2, 3, 24, 24)
+    images = drawn(2, 3, 24, 24)
     assert backbone.cut_points == ("stem", "blocks.0", "blocks.1")
     assert backbone.feature_shape == (12, 9, 9)
     assert backbone.name == "Small"

@@ -1,7 +1,7 @@
 """A small task drawn by the tests, red discs to be flagged and green squares not, and a network for it."""
 
 import numpy as np
-import torch
+from drawn_weights import draw_weights
 from PIL import Image, ImageDraw
 from torch import nn
 
@@ -38,13 +38,13 @@ def small_backbone(cut="second"):
             nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()
         )
 
-    torch.manual_seed(7)
     stages = {
         "first": stage(3, 8, 2),
         "second": stage(8, 16, 2),
         "third": stage(16, 24, 1),
         "fourth": stage(24, 32, 2),
     }
-    return SplitBackbone(
+    backbone = SplitBackbone(
         "small", stages, nn.Linear(32, 10), cut=cut, input_size=SIZE, preprocessing=Preprocessing()
     )
+    return draw_weights(backbone, seed=7)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from drawn_shapes import draw_task, small_backbone
+from drawn_weights import drawn
 
 from poolsieve.images import ViewSettings, load_dataset
 from poolsieve.training import TrainingPlan, features
@@ -228,12 +229,12 @@ def test_fusing_batch_norms_changes_no_output():
     backbone = small_backbone()
     for module in backbone.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
-            torch.nn.init.uniform_(module.running_mean, -1, 1)
-            torch.nn.init.uniform_(module.running_var, 0.5, 2)
+            module.running_mean.copy_(drawn(module.num_features, low=-1))
+            module.running_var.copy_(drawn(module.num_features, low=0.5, seed=1))
     front = backbone.front.eval()
     fused = fuse_batch_norms(front)
     assert not any(isinstance(module, torch.nn.BatchNorm2d) for module in fused.modules())
-    images = torch.randn(2, 3, 32, 32)
+    images = drawn(2, 3, 32, 32)
     with torch.no_grad():
         assert torch.allclose(front(images), fused(images), atol=1e-5)
 
@@ -244,12 +245,12 @@ def test_modules_used_out_of_order_are_left_unfused():
             super().__init__()
             self.first = torch.nn.Conv2d(3, 3, 3, padding=1)
             self.norm = torch.nn.BatchNorm2d(3)
-            torch.nn.init.uniform_(self.norm.running_var, 2, 3)
+            self.norm.running_var.copy_(2 + drawn(3, low=0))
 
         def forward(self, values):
             return self.first(self.norm(values))
 
     crossed = Crossed().eval()
-    images = torch.randn(1, 3, 8, 8)
+    images = drawn(1, 3, 8, 8)
     with torch.no_grad():
         assert torch.equal(crossed(images), fuse_batch_norms(crossed)(images))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from drawn_shapes import small_backbone
+from drawn_weights import draw_weights, drawn
 from safetensors.torch import load_file
 from torch.nn import functional
 
@@ -37,10 +38,9 @@ PLAN = TrainingPlan(
 
 
 def test_gradient_of_the_gate_is_that_of_torch():
-    generator = torch.Generator().manual_seed(0)
-    features = torch.randn(5, 3, 4, 2, 2, dtype=torch.float64, generator=generator)
-    gate = torch.rand(5, 3, 1, 2, 2, dtype=torch.float64, generator=generator).requires_grad_()
-    weights = torch.randn(3, 4, 2, 2, dtype=torch.float64, generator=generator)
+    features = drawn(5, 3, 4, 2, 2).double()
+    gate = drawn(5, 3, 1, 2, 2, low=0).double().requires_grad_()
+    weights = drawn(3, 4, 2, 2).double()
     (found,) = torch.autograd.grad((gated_max_of_places(features, gate) * weights).sum(), gate)
     (expected,) = torch.autograd.grad(((features * gate).amax(0) * weights).sum(), gate)
     torch.testing.assert_close(found, expected)
@@ -48,7 +48,7 @@ def test_gradient_of_the_gate_is_that_of_torch():
 
 
 def new_model(merge, backbone):
-    gate = Gate(backbone.feature_shape[0])
+    gate = draw_weights(Gate(backbone.feature_shape[0]))
     network = PooledNetwork(backbone, 2, merge=merge, gate=gate if merge == "gated" else None)
     return TrainedModel(backbone, IndividualNetwork(backbone), {2: network}, gate, merge)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from drawn_shapes import small_backbone
+from drawn_weights import draw_weights
 from safetensors.torch import load_file
 from torch.nn import functional
 
@@ -99,8 +100,9 @@ def test_its_weights_are_stored_once_and_read_back(run, task):
 def learner():
     rng = np.random.default_rng(0)
     inputs = CachedInputs(rng.random((60, 2, 8, 8, 16)).astype(np.float16), np.array([0, 1] * 30))
-    torch.manual_seed(0)
     network = PooledNetwork(small_backbone(), 4, merge="gated")
+    draw_weights(network.gate)
+    draw_weights(network.final)
     plan = replace(PLAN, pools_per_epoch=90, count_smoothing=0.2)
     return CountingLearner(network, inputs, inputs, plan, sizes=plan.pool_sizes), inputs, plan
 

@@ -7,7 +7,7 @@ here: https://protobuf.dev/programming-guides/encoding; the field numbers are th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +21,6 @@ _RAW = {_FLOAT: "<f4", _DOUBLE: "<f8", _FLOAT16: "<f2", _BFLOAT16: "<u2"}
 """How the numbers of a type lie in `raw_data`; numpy has no bfloat16."""
 _LISTED = {4: "<f4", 10: "<f8"}
 """How they lie in `float_data` and `double_data`."""
-_DEEPEST = 16
-"""Graphs inside graphs beyond this are refused rather than followed."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +44,23 @@ def read_onnx(data: bytes) -> OnnxContent:
     """Find inputs, outputs and constants of an ONNX model.
 
     Raises:
-        ValueError: The bytes are not an ONNX model, or its weights lie in another file.
+        ValueError: The bytes are not an ONNX model, its weights lie in another file, or it is not a plain
+            sequence of layers, each of which takes what comes from those before it.
     """
-    graphs = [value for field, value in _fields(memoryview(data)) if field == 7]
+    model = list(_fields(memoryview(data)))
+    graphs = [value for field, value in model if field == 7]
     if len(graphs) != 1:
         raise ValueError("not an ONNX model")
+    if any(field == 25 for field, _ in model):
+        raise ValueError("has functions of its own, which a bundle never does")
     graph = _message(graphs[0])
-    tensors = [_tensor(part) for part in _tensors(graph, 0)]
+    tensors = [_tensor(part) for part in _tensors(graph)]
+    inputs = tuple(_value_info(_message(value)) for field, value in _fields(graph) if field == 11)
+    outputs = tuple(_value_info(_message(value)) for field, value in _fields(graph) if field == 12)
+    _check_order(graph, {tensor.name for tensor in inputs} | {name for name, _, _ in tensors}, outputs)
     return OnnxContent(
-        inputs=tuple(_value_info(_message(value)) for field, value in _fields(graph) if field == 11),
-        outputs=tuple(_value_info(_message(value)) for field, value in _fields(graph) if field == 12),
+        inputs=inputs,
+        outputs=outputs,
         weights=sum(size for _, size, _ in tensors),
         not_finite=next((name for name, _, finite in tensors if not finite), None),
     )
@@ -105,10 +110,8 @@ def _text(value: int | memoryview) -> str:
     return bytes(_message(value)).decode("utf-8", "replace")
 
 
-def _tensors(graph: memoryview, depth: int) -> Iterator[memoryview]:
+def _tensors(graph: memoryview) -> Iterator[memoryview]:
     """All constants of a graph: initialisers, and those in attributes of nodes."""
-    if depth > _DEEPEST:
-        raise ValueError("graphs are nested too deeply")
     for field, value in _fields(graph):
         if field == 5:
             yield _message(value)
@@ -117,11 +120,36 @@ def _tensors(graph: memoryview, depth: int) -> Iterator[memoryview]:
         elif field == 1:
             for part, attribute in _fields(_message(value)):
                 if part == 5:
-                    for kind, content in _fields(_message(attribute)):
-                        if kind in (5, 10):
-                            yield _message(content)
-                        elif kind in (6, 11):
-                            yield from _tensors(_message(content), depth + 1)
+                    yield from _attribute_tensors(_message(attribute))
+
+
+def _attribute_tensors(attribute: memoryview) -> Iterator[memoryview]:
+    for field, value in _fields(attribute):
+        if field in (5, 10):
+            yield _message(value)
+        elif field in (6, 11):
+            raise ValueError("holds a graph inside a graph, as loops and branches do; a bundle never does")
+
+
+def _check_order(graph: memoryview, known: set[str], outputs: Sequence[TensorSpec]) -> None:
+    """Refuse a graph in which a node takes what does not come before it, as in every cycle."""
+    known = {"", *known}  # an input that is left out has no name
+    for field, value in _fields(graph):
+        if field != 1:
+            continue
+        parts = list(_fields(_message(value)))
+        for name in (_text(part) for number, part in parts if number == 1):
+            if name not in known:
+                raise ValueError(
+                    f"a node takes {name!r}, which comes from none before it: the graph is cyclic or torn"
+                )
+        for name in (_text(part) for number, part in parts if number == 2):
+            if name and name in known:
+                raise ValueError(f"two nodes give {name!r}")
+            known.add(name)
+    for output in outputs:
+        if output.name not in known:
+            raise ValueError(f"no node gives the output {output.name!r}")
 
 
 def _tensor(tensor: memoryview) -> tuple[str, int, bool]:

@@ -93,8 +93,6 @@ class Engine(ABC):
             raise ValueError(f"threads is {threads}; give a whole number from 1 on")
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; give a whole number from 1 on")
-        if precision not in ("fp32", "low"):
-            raise ValueError(f"precision is {precision!r}; give 'fp32' or 'low'")
         self.bundle = bundle
         self.threads = threads
         self.precision = precision
@@ -223,10 +221,35 @@ class Engine(ABC):
                 return outputs
             if file not in self._graphs:
                 self._graphs[file] = self._opened(file)
-            size = self.batch_size or self._default_batch(file)
-            slices = (slice(begin, min(begin + size, count)) for begin in range(0, count, size))
-            self._graphs[file](((rows, batch(rows)) for rows in slices), outputs)
+            self._run_batches(file, count, batch, outputs)
             return outputs
+
+    def _run_batches(
+        self, file: str, count: int, batch: Callable[[slice], np.ndarray], outputs: list[np.ndarray]
+    ) -> None:
+        size = self.batch_size or self._default_batch(file)
+        slices = (slice(begin, min(begin + size, count)) for begin in range(0, count, size))
+        try:
+            self._graphs[file](((rows, batch(rows)) for rows in slices), outputs)
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:
+            raise ValueError(f"{self.name} cannot run {self.bundle.path / file}: {error}") from error
+        for spec, output in zip(self._specs[file].outputs, outputs, strict=True):
+            if not _all_finite(output):
+                # No image makes a sound network do that, so it is not an error of one image.
+                raise ValueError(
+                    f"{self.bundle.path / file} gives {spec.name} that are not finite numbers, under "
+                    f"{self.name}; nothing it says can be believed: get the bundle anew, or train it again"
+                )
+
+
+def _all_finite(values: np.ndarray) -> bool:
+    """In one pass and without another array, as the front's features are many: a sum shows all."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return True
+    return bool(np.isfinite(values).all())  # large numbers may have a sum beyond the range
 
 
 def one_by_one(compute: Callable[[np.ndarray], Sequence[np.ndarray]]) -> Run:
@@ -235,6 +258,8 @@ def one_by_one(compute: Callable[[np.ndarray], Sequence[np.ndarray]]) -> Run:
     def run(batches: Batches, outputs: Sequence[np.ndarray]) -> None:
         for rows, batch in batches:
             for output, part in zip(outputs, compute(batch), strict=True):
+                if part.shape != output[rows].shape:  # else numpy might repeat it to fit
+                    raise ValueError(f"the network gives {part.shape} and not {output[rows].shape}")
                 output[rows] = part
 
     return run

@@ -39,6 +39,21 @@ _LOW = {"BF16": "bf16", "FP16": "f16"}
 """Capabilities of a processor in half precision, and the hint that asks for them."""
 
 
+def precision_hint(core: Any, precision: str) -> str:
+    """OpenVINO's own name for a precision.
+
+    Raises:
+        ValueError: The processor does not compute in it.
+    """
+    if precision == "fp32":
+        return "f32"
+    has = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    for capability, hint in _LOW.items():
+        if capability in has:
+            return hint
+    raise ValueError(f"this processor computes in {', '.join(has)} only, not in half precision")
+
+
 class OpenVinoEngine(Engine):
     """Runs the graphs with OpenVINO on the CPU."""
 
@@ -58,20 +73,11 @@ class OpenVinoEngine(Engine):
         # threads need not wait for each other, and what lies between layers stays in the core's cache.
         self._settings: dict[str, Any] = {
             "PERFORMANCE_HINT": "THROUGHPUT",
-            "INFERENCE_PRECISION_HINT": "f32" if precision == "fp32" else self._low_precision(),
+            "INFERENCE_PRECISION_HINT": precision_hint(self._core, precision),
         }
         if threads is not None:
             self._settings["INFERENCE_NUM_THREADS"] = threads
         self._coming: dict[str, Future[Run]] = {}
-
-    def _low_precision(self) -> str:
-        has = self._core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-        for capability, hint in _LOW.items():
-            if capability in has:
-                return hint
-        raise ValueError(
-            f"this processor computes in {', '.join(has)} only, not in half precision; use precision='fp32'"
-        )
 
     def prepare(self, files: Iterable[str]) -> None:
         """Compile graphs on a thread: OpenVINO needs no interpreter for it."""

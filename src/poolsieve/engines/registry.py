@@ -5,27 +5,30 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from dataclasses import dataclass
+from typing import get_args
 
 from poolsieve.bundles import Bundle
 from poolsieve.engines.base import Engine, Precision
+from poolsieve.engines.probing import ensure_precision
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """Where an engine is and what it needs."""
+    """Where an engine is, what it needs, and with which precisions it might end the process."""
 
     package: str
     module: str
     class_name: str
     install: str
+    probed: tuple[Precision, ...] = ()
 
 
 _ENGINES = {
-    "openvino": _Entry("openvino", "openvino_engine", "OpenVinoEngine", "pip install openvino"),
+    "openvino": _Entry("openvino", "openvino_engine", "OpenVinoEngine", "pip install openvino", ("low",)),
     "onnxruntime": _Entry(
         "onnxruntime", "onnxruntime_engine", "OnnxRuntimeEngine", "pip install onnxruntime"
     ),
-    "torch": _Entry("torch", "torch_engine", "TorchEngine", "pip install 'poolsieve[train]'"),
+    "torch": _Entry("torch", "torch_engine", "TorchEngine", "pip install 'poolsieve[train]'", ("low",)),
 }
 """All engines, the fastest on a CPU first."""
 
@@ -66,6 +69,10 @@ def open_engine(
     if engine not in _ENGINES:
         raise ValueError(f"no engine is called {engine!r}; there are auto, {', '.join(_ENGINES)}")
     entry = _ENGINES[engine]
+    if precision not in get_args(Precision):
+        raise ValueError(f"precision is {precision!r}; give {' or '.join(map(repr, get_args(Precision)))}")
+    if precision in entry.probed and importlib.util.find_spec(entry.package) is not None:
+        ensure_precision(entry.package, precision)  # before the package is imported
     try:
         module = importlib.import_module(f"poolsieve.engines.{entry.module}")
     except ImportError as error:
