@@ -151,7 +151,7 @@ def load_views(
     upright, at_random = (
         view_plan("val", backbone.input_size, replace(plan, rotate_test=rotate)) for rotate in (False, True)
     )
-    turned = [TurnedViews(backbone.input_size, plan.squaring, angle=angle) for angle in ANGLES]
+    turned = [TurnedViews(backbone.input_size, plan.resize_mode, angle=angle) for angle in ANGLES]
     return Views(
         {"train": train} | {split: inputs(split, upright) for split in MEASURED},
         CachedInputs(train.array[:, 1:], train.labels),

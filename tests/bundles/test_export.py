@@ -11,6 +11,7 @@ from made_bundles import networks_on, random_calibration, tiny_backbone
 
 import poolsieve
 from poolsieve.bundles import export_run, load_bundle, save_bundle, verify_bundle
+from poolsieve.bundles.training_shapes import TrainingShapes
 from poolsieve.engines import compare_engines, open_engine
 from poolsieve.networks import multiply_adds
 
@@ -155,6 +156,27 @@ def test_own_shares_of_pools_are_the_training_prior_of_the_largest_size(run, tmp
     prior = export_run(run, tmp_path / "out", backbone=tiny_backbone()).config.training_prior
     assert prior[4] == (0.2,) * 5
     assert prior[2] == pytest.approx((40 / 76, 24 / 76, 12 / 76))
+
+
+@pytest.mark.parametrize(
+    ("squaring", "squares", "line"),
+    [
+        ("stretch", 100, "- Trained on squares; photographs are stretched to squares."),
+        ("pad", 100, "- Shapes: all training images are squares, so the networks know no bars"),
+        ("pad", 5, "- Shapes: 5 of 100 training images are squares; width by height is mostly 0.75 to 1.50"),
+    ],
+)
+def test_card_and_configuration_tell_of_shapes_and_a_misfit_is_logged(
+    run, tmp_path, caplog, squaring, squares, line
+):
+    config = json.loads((run / "config.json").read_text())
+    shapes = {"images": 100, "squares": squares, "aspects": [0.75, 1.2, 1.5]}
+    (run / "config.json").write_text(json.dumps({**config, "squaring": squaring, "training_shapes": shapes}))
+    bundle = export_run(run, tmp_path / "out", backbone=tiny_backbone())
+    assert bundle.config.training_shapes == TrainingShapes(100, squares, (0.75, 1.2, 1.5))
+    assert line in (bundle.path / "README.md").read_text()
+    misfits = [record for record in caplog.records if "know no bars" in record.message]
+    assert len(misfits) == (squaring == "pad" and squares == 100)
 
 
 def test_the_card_gives_results_with_intervals(run, tmp_path):

@@ -63,6 +63,26 @@ def test_a_shipped_backbone_is_trained_from_the_command_line(command, photos, tm
     assert not (out / "cache").exists()
 
 
+def test_class_folders_are_named_by_options_and_so_in_the_next_command(command, photos, tmp_path):
+    data = tmp_path / "weapons"
+    for file in photos.parent.glob("*.png"):
+        split, label, _ = file.stem.split("-")
+        target = data / split / ("butter knife" if label == "1" else "ok")
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, target)
+    names = ["--flagged", "butter knife", "--clear", "ok"]
+    arguments = ["--cut", "block12", "--pool-size", 2, "--views", 1, "--individual-epochs", 1, "--epochs", 1]
+    arguments += ["--pools-per-epoch", 4, "--batch-pools", 2, "--test-pools", 4, "--validation-pools", 4]
+    result = command(data, "--out", tmp_path / "run", *names, *arguments)
+    assert result.exit_code == 0, result.output
+    assert f"record MY-BUNDLE {data} --flagged 'butter knife' --clear ok" in result.output
+    assert json.loads((tmp_path / "run" / "results.json").read_text())["images"]["flagged"] == 6
+    wrong = command(data, "--out", tmp_path / "other", "--flagged", "knife", "--clear", "ok")
+    assert isinstance(wrong.exception, ValueError)
+    assert "has no folder 'knife'; its folders are butter knife, ok" in str(wrong.exception)
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

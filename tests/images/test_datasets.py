@@ -69,6 +69,70 @@ def test_class_folders_may_have_several_names(tree, names):
     assert load_dataset(tree).labels.sum() == 6
 
 
+@pytest.fixture
+def named(tree):
+    """The same images in folders called knife and Gun, and ok."""
+    for split in SPLITS:
+        (tree / split / "clear").rename(tree / split / "ok")
+        (tree / split / "flagged").rename(tree / split / "knife")
+        (tree / split / "Gun").mkdir()
+        (tree / split / "knife" / "1.png").rename(tree / split / "Gun" / "1.png")
+    return tree
+
+
+def test_class_folders_may_be_named_by_the_caller(named):
+    dataset = load_dataset(named, flagged=("knife", "Gun"), clear=("ok",))
+    assert dataset.describe() == "flagged/ordinary images: train 2/2, val 2/2, test 2/2"
+    assert {file.parent.name for file, label in zip(dataset.files, dataset.labels, strict=True) if label} == {
+        "knife",
+        "Gun",
+    }
+    swapped = load_dataset(named, flagged=("ok",), clear=("knife", "Gun"))
+    assert dict(zip(swapped.digests, 1 - swapped.labels, strict=True)) == dict(
+        zip(dataset.digests, dataset.labels, strict=True)
+    )
+
+
+def test_a_name_given_for_one_class_takes_the_usual_name_of_the_other(tmp_path):
+    for i in range(300):
+        draw(tmp_path / ("1" if i % 2 else "0") / f"{i}.png", i)
+    assert load_dataset(tmp_path, flagged=("0",), clear=("1",)).labels[:150].all()
+    (tmp_path / "1").rename(tmp_path / "knife")
+    assert load_dataset(tmp_path, flagged=("knife",)).labels.sum() == 150
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"flagged": ("sword",), "clear": ("ok",)}, "no folder 'sword'; its folders are Gun, knife, ok"),
+        (
+            {"flagged": ("knife",), "clear": ("ok",)},
+            "Gun is unknown; call it ok for label 0, knife for label 1",
+        ),
+        ({"flagged": ("knife", "Gun")}, r"ok is unknown; call it clear \(or ordinary, 0\) for label 0"),
+        ({"flagged": ("ok",), "clear": ("ok",)}, "'ok' cannot be both"),
+    ],
+)
+def test_names_that_do_not_fit_the_folders_are_explained(named, names, message):
+    with pytest.raises(ValueError, match=message):
+        load_dataset(named, **names)
+
+
+def test_a_csv_has_no_class_folders_to_name(table):
+    with pytest.raises(ValueError, match="is a CSV file, whose column label"):
+        load_dataset(table, flagged=("knife",))
+
+
+def test_sizes_are_those_of_upright_images(tree):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # lies on its side
+    Image.new("RGB", (30, 20)).save(tree / "train" / "clear" / "0.png", exif=exif)
+    dataset = load_dataset(tree)
+    sizes = {file: tuple(size) for file, size in zip(dataset.files, dataset.sizes.tolist(), strict=True)}
+    assert sizes.pop(tree / "train" / "clear" / "0.png") == (20, 30)
+    assert set(sizes.values()) == {(8, 8)}
+
+
 def test_an_unknown_class_folder_is_named(tree):
     (tree / "train" / "clear").rename(tree / "train" / "cats")
     with pytest.raises(ValueError, match="cats is unknown; call it clear"):

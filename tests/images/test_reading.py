@@ -5,6 +5,8 @@ import zlib
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from poolsieve.images import UnreadableImage, decode_image, read_image
@@ -168,21 +170,31 @@ def test_a_pipe_is_refused_at_once(tmp_path):
         read_image(tmp_path / "pipe.jpg")
 
 
-def test_large_jpegs_are_decoded_smaller_with_a_margin():
+def test_large_jpegs_are_decoded_smaller():
     smooth = np.linspace(0, 255, 1600)[None, :, None].repeat(1200, 0).repeat(3, 2).astype(np.uint8)
     data = encoded(Image.fromarray(smooth), format="jpeg", quality=95)
     drafted = decode_image(data, at_least=128)
-    assert drafted.size == (400, 300)  # a quarter, as an eighth would be below 2 x 128
+    assert drafted.size == (200, 150)  # an eighth, the shorter side still above 128
     whole = decode_image(data).resize((128, 96), Image.Resampling.BILINEAR)
     small = drafted.resize((128, 96), Image.Resampling.BILINEAR)
     assert np.abs(np.asarray(whole).astype(int) - np.asarray(small)).max() <= 3
     assert decode_image(data, at_least=601).size == (1600, 1200)
 
 
-def test_very_large_images_of_other_formats_are_reduced_with_a_margin():
+@settings(deadline=None)
+@given(st.integers(1, 700), st.integers(1, 700), st.integers(1, 120), st.sampled_from(["jpeg", "bmp"]))
+def test_no_image_is_decoded_smaller_than_it_will_be_needed(width, height, at_least, ending):
+    """Stretched to a square it needs both sides, and none is to be enlarged that was large enough."""
+    data = encoded(Image.new("RGB", (width, height)), format=ending)
+    decoded = decode_image(data, at_least=at_least)
+    assert decoded.width >= min(width, at_least)
+    assert decoded.height >= min(height, at_least)
+
+
+def test_very_large_images_of_other_formats_are_reduced():
     data = encoded(Image.new("RGBA", (4000, 3000), (0, 0, 0, 128)), format="png", compress_level=1)
     reduced = decode_image(data, at_least=100)
-    assert reduced.size == (4000 // 15 + 1, 200)
+    assert reduced.size == (4000 // 30 + 1, 100)
     assert np.allclose(np.asarray(reduced).astype(int), 127, atol=1)
     assert decode_image(data).size == (4000, 3000)
 

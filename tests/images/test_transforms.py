@@ -1,11 +1,15 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from poolsieve.images import ViewSettings, plain_view, random_view
 from poolsieve.images.transforms import PAPER_POOLED, make_square, rotated_view
 
-NOTHING = ViewSettings(flip=False, rotation=0, min_crop=1, colour=0)
+NOTHING = ViewSettings(flip=False, rotation=0, min_crop=1, colour=0, letterbox=0)
 
 
 def noise(width, height, seed=0):
@@ -31,6 +35,12 @@ def test_a_square_of_the_right_size_is_left_alone():
     assert (plain_view(image, 32) == np.asarray(image)).all()
 
 
+@given(st.integers(1, 90), st.integers(1, 90))
+def test_squares_look_the_same_padded_and_stretched(side, size):
+    image = noise(side, side)
+    assert (plain_view(image, size, "pad") == plain_view(image, size, "stretch")).all()
+
+
 def test_unknown_squaring_names_what_exists():
     with pytest.raises(ValueError, match="'pad' or 'stretch'"):
         make_square(noise(8, 4), 8, "crop")
@@ -46,7 +56,7 @@ def test_flip_mirrors_about_half_of_the_views():
     image = noise(16, 16)
     plain = plain_view(image, 16)
     rng = np.random.default_rng(0)
-    settings = ViewSettings(flip=True, rotation=0, min_crop=1, colour=0)
+    settings = replace(NOTHING, flip=True)
     mirrored = 0
     for _ in range(400):
         view = random_view(image, 16, rng, settings=settings)
@@ -76,7 +86,7 @@ def test_rotation_keeps_the_middle_and_stays_within_its_limit():
 
 def test_crops_enlarge_and_never_leave_the_image():
     image = Image.new("RGB", (64, 64), (200, 100, 50))
-    settings = ViewSettings(flip=False, rotation=0, min_crop=0.3, colour=0)
+    settings = replace(NOTHING, min_crop=0.3)
     rng = np.random.default_rng(0)
     for _ in range(50):
         view = random_view(image, 64, rng, settings=settings)
@@ -85,7 +95,7 @@ def test_crops_enlarge_and_never_leave_the_image():
 
 def test_colour_changes_pixels_but_not_uncovered_corners():
     image = Image.new("RGB", (64, 64), (120, 120, 120))
-    settings = ViewSettings(flip=False, rotation=30, min_crop=1, colour=0.4)
+    settings = replace(NOTHING, rotation=30, colour=0.4)
     rng = np.random.default_rng(0)
     middles = set()
     for _ in range(30):
@@ -93,6 +103,46 @@ def test_colour_changes_pixels_but_not_uncovered_corners():
         middles.add(int(view[32, 32, 0]))
         assert not view[0, 0].any() or view[0, 0, 0] == view[32, 32, 0]
     assert len(middles) > 10
+
+
+def bars(view):
+    """Rows and columns of one colour at the edges: (top, bottom, left, right)."""
+
+    def at_the_start(lines):
+        same = (lines == lines[0, 0]).all(axis=(1, 2))
+        return len(same) if same.all() else int(same.argmin())
+
+    turned = view.transpose(1, 0, 2)
+    return tuple(at_the_start(lines) for lines in (view, view[::-1], turned, turned[::-1]))
+
+
+def test_letterboxes_have_even_bars_on_two_sides_and_the_whole_picture_between():
+    image, rng = noise(100, 100), np.random.default_rng(0)
+    settings, black, upright = replace(NOTHING, letterbox=1), 0, 0
+    for _ in range(200):
+        view = random_view(image, 100, rng, settings=settings)
+        top, bottom, left, right = bars(view)
+        assert abs(top - bottom) <= 1
+        assert abs(left - right) <= 1
+        assert min(top, left) == 0
+        assert top + bottom + left + right <= 60
+        width, height = 100 - left - right, 100 - top - bottom
+        picture = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR))
+        assert (view[top : top + height, left : left + width] == picture).all()
+        black += not view[0, 0].any()
+        upright += left > 0
+    assert 70 < black < 130
+    assert 70 < upright < 130
+
+
+def test_letterboxes_are_a_share_of_the_views_and_change_no_other():
+    image = noise(64, 64)
+    without, with_some = np.random.default_rng(1), np.random.default_rng(1)
+    changed = 0
+    for _ in range(400):
+        plain = random_view(image, 32, without, settings=ViewSettings(letterbox=0))
+        changed += (plain != random_view(image, 32, with_some, settings=ViewSettings(letterbox=0.2))).any()
+    assert 50 < changed < 110
 
 
 def test_a_seed_gives_the_same_view():
@@ -109,12 +159,12 @@ def test_test_time_rotation_only_rotates():
         image,
         32,
         np.random.default_rng(4),
-        settings=ViewSettings(flip=False, rotation=30, min_crop=1, colour=0),
+        settings=replace(NOTHING, rotation=30),
     )
     assert (rotated_view(image, 32, np.random.default_rng(4)) == expected).all()
 
 
-@pytest.mark.parametrize("wrong", [{"rotation": -1}, {"min_crop": 0}, {"colour": 1}])
+@pytest.mark.parametrize("wrong", [{"rotation": -1}, {"min_crop": 0}, {"colour": 1}, {"letterbox": 1.1}])
 def test_settings_out_of_range_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         ViewSettings(**wrong)

@@ -1,4 +1,5 @@
 import csv
+import io
 import json
 from dataclasses import replace
 
@@ -6,11 +7,16 @@ import numpy as np
 import pytest
 import torch
 from drawn_shapes import draw_task, small_backbone
+from PIL import Image
+from rich.console import Console
 
+from poolsieve.bundles import export_run
 from poolsieve.calibration import Calibration
+from poolsieve.progress import Reporter
 from poolsieve.training import Optimization, TrainingPlan, make_plan
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.models import load_model
+from poolsieve.training.plan import GlanceSettings
 from poolsieve.training.readings import read_images, read_pools
 from poolsieve.training.results import sensitivity_at, table_lines
 from poolsieve.training.run import train
@@ -117,6 +123,90 @@ def test_the_saved_model_reads_like_the_trained_one(run, task, caches):
     array = cached_features(model.backbone, "second", dataset, "test", PLAN, caches, Reporter(quiet=True))
     inputs = CachedInputs(array, dataset.labels[dataset.of_split("test")])
     assert {**measure(model, inputs, PLAN), "unreadable_images": 0} == results
+
+
+def stretched(task, folder, size):
+    """The drawn task with images of another size."""
+    for file in task.rglob("*.png"):
+        target = folder / file.relative_to(task)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        Image.open(file).resize(size).save(target)
+    return folder
+
+
+QUICKEST = replace(
+    PLAN,
+    pool_sizes=(2,),
+    views=1,
+    individual_epochs=1,
+    epochs=1,
+    pools_per_epoch=16,
+    validation_pools=10,
+    test_pools=10,
+)
+
+
+@pytest.mark.parametrize(
+    ("size", "asked", "chosen", "said"),
+    [
+        (
+            (32, 32),
+            None,
+            "stretch",
+            "all training images are squares: photographs will be stretched to squares",
+        ),
+        (
+            (40, 30),
+            None,
+            "pad",
+            "0 of 96 training images are squares; width by height is mostly 1.33 to 1.33",
+        ),
+        ((32, 32), "pad", "pad", "warning: all training images are squares, so the networks know no bars"),
+        ((40, 30), "stretch", "stretch", None),
+    ],
+)
+def test_images_become_square_as_suits_those_that_are_learnt_from(task, tmp_path, size, asked, chosen, said):
+    data = task if size == (32, 32) else stretched(task, tmp_path / "data", size)
+    stream = io.StringIO()
+    reporter = Reporter(Console(file=stream, width=300))
+    plan = replace(QUICKEST, squaring=asked)
+    out = tmp_path / "run"
+    train(data, out, plan, cache_dir=tmp_path / "cache", reporter=reporter, backbone=small_backbone())
+    if said is None:
+        assert "squares" not in stream.getvalue()
+    else:
+        assert said in stream.getvalue()
+    squares = 96 if size == (32, 32) else 0
+    config = json.loads((out / "config.json").read_text())
+    assert (config["squaring"], config["plan"]["squaring"]) == (chosen, chosen)
+    assert config["training_shapes"]["images"] == 96
+    assert config["training_shapes"]["squares"] == squares
+    exported = export_run(out, tmp_path / "bundle", backbone=small_backbone()).config
+    assert (exported.squaring, exported.training_shapes.squares) == (chosen, squares)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"glance": GlanceSettings(epochs=1)},
+        {"front": "tuned", "tune_from": "first", "front_epochs": 1},
+        {"fresh_views": 1, "epochs": 2, "pool_sizes": (4, 2)},
+    ],
+)
+def test_the_time_left_in_all_counts_every_part_once(task, tmp_path, changes):
+    """All parts that were expected came, so nothing is left at the end."""
+    stream = io.StringIO()
+    reporter = Reporter(Console(file=stream, width=300))
+    plan = replace(QUICKEST, **changes)
+    train(
+        task, tmp_path / "run", plan, cache_dir=tmp_path / "c", reporter=reporter, backbone=small_backbone()
+    )
+    epochs = [line for line in stream.getvalue().splitlines() if ": epoch " in line]
+    assert all(" left, about " in line and line.endswith(" left in all") for line in epochs), epochs
+    assert reporter.clock.left() == 0
+    again = Reporter(quiet=True)
+    train(task, tmp_path / "run", plan, cache_dir=tmp_path / "c", reporter=again, backbone=small_backbone())
+    assert again.clock.left() is None  # nothing was left to do, and so nothing was timed
 
 
 def test_fast_readings_equal_the_networks_own(run):

@@ -45,7 +45,7 @@ def model_card(
         "",
         f"- Backbone {config.backbone} at {config.input_size} px, cut after `{config.cut}`; front features "
         f"{' × '.join(map(str, config.feature_shape))}.",
-        f"- Images are made square by {'padding with zeros' if config.squaring == 'pad' else 'stretching'}.",
+        *_squaring_lines(config),
         f"- Pools are merged by {'a gated' if config.merge == 'gated' else 'the plain'} maximum.",
         *_sharing_lines(config),
         f"- One individual test costs {cost.whole / 1e6:.1f} million multiply-adds; the front is "
@@ -81,6 +81,18 @@ def model_card(
         *([notes.strip(), ""] if notes.strip() else []),
     ]
     return "\n".join(lines)
+
+
+def _squaring_lines(config: BundleConfig) -> list[str]:
+    shapes = config.training_shapes
+    if config.squaring == "stretch" and shapes is not None and shapes.all_square:
+        return ["- Trained on squares; photographs are stretched to squares."]
+    lines = [
+        f"- Images are made square by {'padding with zeros' if config.squaring == 'pad' else 'stretching'}."
+    ]
+    if shapes is not None:
+        lines.append(f"- Shapes: {shapes.misfit(config.squaring) or shapes.describe()}.")
+    return lines
 
 
 def _sharing_lines(config: BundleConfig) -> list[str]:

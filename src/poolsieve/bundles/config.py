@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeVar
 
+from poolsieve.bundles.training_shapes import TrainingShapes
+
 FORMAT_VERSION = 1
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
@@ -128,6 +130,7 @@ class BundleConfig:
         tallies: Maps K beside the gate that are summed over a pool's images and go below its merged features.
         counting: "shared" if the counting network of the largest pools serves all sizes; the first r + 1 of
             its outputs are those of pools of r. "separate" if each size has its own.
+        training_shapes: Shapes of the training images; None if they are not known.
     """
 
     format_version: int
@@ -152,6 +155,7 @@ class BundleConfig:
     glance: GlanceRecord | None = None
     counting: Counting = "separate"
     tallies: int = 0
+    training_shapes: TrainingShapes | None = None
 
     @property
     def network_sizes(self) -> tuple[int, ...]:
@@ -228,6 +232,7 @@ class BundleConfig:
             # Bundles from before networks were shared do not say.
             counting=read.choice("counting", ("shared", "separate")) if "counting" in values else "separate",
             tallies=read.whole("tallies", minimum=0) if "tallies" in values else 0,
+            training_shapes=read_training_shapes(values),
         )
         if config.cost.whole == 0 or not all(value > 0 for value in config.scale):
             raise ValueError("the cost of the whole network and every scale must be above 0")
@@ -322,6 +327,15 @@ def _priors(values: Mapping[str, Any], sizes: Sequence[int]) -> dict[int, tuple[
 def _glance_record(values: Mapping[str, Any]) -> GlanceRecord:
     read = _Reader(values, "glance.")
     return GlanceRecord(read.whole("shrink"), None if values.get("stop") is None else read.text("stop"))
+
+
+def read_training_shapes(values: Mapping[str, Any]) -> TrainingShapes | None:
+    """What the configuration of a run or a bundle says under `training_shapes`; None if it says nothing."""
+    if values.get("training_shapes") is None:
+        return None
+    read = _Reader(_Reader(values).mapping("training_shapes"), "training_shapes.")
+    aspects = _three(read.numbers("aspects"), "training_shapes.aspects")
+    return TrainingShapes(read.whole("images"), read.whole("squares", minimum=0), aspects)
 
 
 def _file_records(values: Mapping[str, Any]) -> dict[str, FileRecord]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -27,8 +28,10 @@ from poolsieve.bundles.config import (
     MultiplyAdds,
     Squaring,
     WeightPrecision,
+    read_training_shapes,
 )
 from poolsieve.bundles.loading import Bundle, load_bundle
+from poolsieve.bundles.training_shapes import TrainingShapes
 from poolsieve.calibration import Calibration
 from poolsieve.outliers import OutlierReadings
 
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from poolsieve.training.models import TrainedModel
 
 RESULTS_FILE = "results.json"
+_LOG = logging.getLogger(__name__)
 
 
 def export_run(
@@ -99,6 +103,7 @@ def export_run(
         results=_read_json(run, RESULTS_FILE) if (run / RESULTS_FILE).is_file() else None,
         plan=settings["plan"],
         outliers=_read_outliers(run) if settings.get("kind") == "outlier" else None,
+        shapes=read_training_shapes(settings),
         precision=precision,
         weights=weights,
         notes=notes,
@@ -116,6 +121,7 @@ def save_bundle(
     results: Mapping[str, Any] | None = None,
     plan: Mapping[str, Any] | None = None,
     outliers: OutlierReadings | None = None,
+    shapes: TrainingShapes | None = None,
     precision: WeightPrecision = "fp32",
     weights: bool = True,
     notes: str = "",
@@ -132,6 +138,7 @@ def save_bundle(
         results: Figures on test data for the model card, as in a run's `results.json`.
         plan: Settings of the training for the model card.
         outliers: How outputs are read where off-topic images are told by the density of features.
+        shapes: Shapes of the training images, if known; a warning is logged if `squaring` does not suit them.
         precision: How weights are stored.
         weights: Whether to put in the weights themselves beside the graphs.
         notes: Markdown for the model card.
@@ -146,6 +153,11 @@ def save_bundle(
     config = _describe(model, task, squaring, shares, precision)
     if outliers is not None:
         config = replace(config, kind="outlier")
+    if shapes is not None:
+        config = replace(config, training_shapes=shapes)
+        misfit = shapes.misfit(squaring)
+        if misfit is not None:
+            _LOG.warning("%s", misfit)
     contents = export_graphs(model, config, precision)
     if weights:
         contents[WEIGHTS_FILE] = weight_file(model, precision)

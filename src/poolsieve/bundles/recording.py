@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from poolsieve.bundles.config import CONFIG_FILE, PLANS_FILE, RECORDINGS_FILE, BundleConfig
 from poolsieve.bundles.loading import Bundle, find_bundle, load_bundle, read_checked, read_config
 from poolsieve.files import write_atomically
-from poolsieve.images.datasets import load_dataset
+from poolsieve.images.datasets import ImageDataset, load_dataset
 from poolsieve.images.reading import read_image
 from poolsieve.images.transforms import plain_view
 from poolsieve.progress import Reporter, Task
@@ -33,6 +33,8 @@ def record_bundle(
     engine: str = "auto",
     threads: int | None = None,
     seed: int = 0,
+    flagged: Sequence[str] = (),
+    clear: Sequence[str] = (),
     reporter: Reporter | None = None,
 ) -> Bundle:
     """Run a bundle on labelled images and add what it says to the bundle.
@@ -44,6 +46,8 @@ def record_bundle(
         engine: What runs the networks.
         threads: Threads that they run on.
         seed: Of the pools that are drawn.
+        flagged: Names of the class folders to be flagged; see `load_dataset`.
+        clear: Names of the class folders that are not.
         reporter: Told how far it is; by default it prints to standard error.
 
     Returns:
@@ -60,7 +64,8 @@ def record_bundle(
     reporter = reporter or Reporter()
     bundle = load_bundle(path_or_name)
     networks = open_engine(bundle, engine, threads=threads)
-    pixels, bad = _labelled_pixels(bundle, data, split, seed)
+    dataset = load_dataset(data, flagged=flagged, clear=clear)
+    pixels, bad = _labelled_pixels(bundle, dataset, data, split, seed)
     reporter.line(f"recording {bad.sum()} bad and {(~bad).sum()} clear images of split {split}")
     features = np.empty((len(pixels), *bundle.config.feature_shape), dtype=np.float32)
     with reporter.task("fronts", len(pixels)) as fronts:
@@ -126,9 +131,8 @@ def add_files(folder: Path, config: BundleConfig, contents: Mapping[str, bytes])
 
 
 def _labelled_pixels(
-    bundle: Bundle, data: Path, split: str, seed: int
+    bundle: Bundle, dataset: ImageDataset, data: Path, split: str, seed: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    dataset = load_dataset(data)
     positions = dataset.of_split(split)
     labels = dataset.labels[positions] == 1
     rng = np.random.Generator(np.random.PCG64(seed))

@@ -10,6 +10,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from poolsieve.cli.class_folders import ClearFolders, FlaggedFolders
+
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle, BundleConfig
 
@@ -147,11 +149,22 @@ def record(
     ] = "auto",
     threads: Annotated[int | None, typer.Option(help="Threads that the networks run on.")] = None,
     seed: Annotated[int, typer.Option(help="Decides which pools are drawn.")] = 0,
+    flagged: FlaggedFolders = None,
+    clear: ClearFolders = None,
 ) -> None:
     """Run a bundle on labelled images and keep what it says, so that `poolsieve plan` can plan with it."""
     from poolsieve.bundles.recording import record_bundle
 
-    changed = record_bundle(bundle, data, split=split, engine=engine, threads=threads, seed=seed)
+    changed = record_bundle(
+        bundle,
+        data,
+        split=split,
+        engine=engine,
+        threads=threads,
+        seed=seed,
+        flagged=flagged or (),
+        clear=clear or (),
+    )
     for name, value in _description(changed):
         typer.echo(f"{name + ':':<15}{value}")
 

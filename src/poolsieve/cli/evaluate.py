@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from poolsieve.cli.class_folders import ClearFolders, FlaggedFolders
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -93,6 +95,8 @@ def evaluate(
             "\\[default: REPORT/cache]"
         ),
     ] = None,
+    flagged: FlaggedFolders = None,
+    clear: ClearFolders = None,
 ) -> None:
     """Measure what a bundle saves and what it misses, with every method, and write a report.
 
@@ -135,7 +139,9 @@ def evaluate(
     loaded = load_bundle(bundle)
     reporter = Reporter()
     with reporter.task(f"checking the images of {data}", 1) as task:
-        dataset = load_dataset(data, needed=plan.splits, all_test=all_test)
+        dataset = load_dataset(
+            data, flagged=flagged or (), clear=clear or (), needed=plan.splits, all_test=all_test
+        )
         task.advance()
     reporter.line(f"{data}: {dataset.describe()}")
     evaluation = run(

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from poolsieve.cli.class_folders import ClearFolders, FlaggedFolders, folder_options
+
 SOME_FAILED = 1
 """Exit status of a run that ended but left out images that could not be read."""
 
@@ -28,6 +30,8 @@ def train(
             show_default=False,
         ),
     ],
+    flagged: FlaggedFolders = None,
+    clear: ClearFolders = None,
     task: Annotated[
         Literal["classification", "outlier"],
         typer.Option(
@@ -175,8 +179,13 @@ def train(
         ),
     ] = None,
     stretch: Annotated[
-        bool, typer.Option("--stretch", help="Stretch images to a square rather than pad them with zeros.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--stretch/--pad",
+            help="Stretch images to squares, or pad them with zeros. \\[default: stretch if all training "
+            "images are squares already, else pad]",
+        ),
+    ] = None,
     rotate_test: Annotated[
         bool, typer.Option("--rotate-test", help="Rotate validation and test images at random too.")
     ] = False,
@@ -269,7 +278,7 @@ def train(
         "select_by": select_by,
         "views": views,
         "fresh_views": fresh_views,
-        "squaring": "stretch" if stretch else None,
+        "squaring": None if stretch is None else "stretch" if stretch else "pad",
         "rotate_test": rotate_test,
         "validation_pools": validation_pools,
         "test_pools": test_pools,
@@ -293,11 +302,18 @@ def train(
     if learning_rate is not None:
         plan = replace(plan, optimization=replace(plan.optimization, learning_rate=learning_rate))
     results = run_training(
-        data, out, plan, cache_dir=cache_dir or out / "cache", strict=strict, reporter=Reporter()
+        data,
+        out,
+        plan,
+        cache_dir=cache_dir or out / "cache",
+        strict=strict,
+        flagged=flagged or (),
+        clear=clear or (),
+        reporter=Reporter(),
     )
     typer.echo(
         f"done; make a bundle of it: poolsieve bundles export {out} MY-BUNDLE\n"
-        f"then let it plan: poolsieve bundles record MY-BUNDLE {data}",
+        f"then let it plan: poolsieve bundles record MY-BUNDLE {data}{folder_options(flagged, clear)}",
         err=True,
     )
     if results["unreadable_images"]:

@@ -10,7 +10,7 @@ import csv
 import hashlib
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from poolsieve.images.reading import UnreadableImage, decode_image
 
 SPLITS = ("train", "val", "test")
-CLASS_FOLDERS = {"0": 0, "clear": 0, "ordinary": 0, "1": 1, "flagged": 1, "bad": 1}
-"""What a class folder may be called."""
+CLASS_FOLDERS = {"clear": 0, "ordinary": 0, "0": 0, "flagged": 1, "bad": 1, "1": 1}
+"""What a class folder may be called, unless its name is given."""
 SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 IMAGE_ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"})
 HASH_SHARES = {"train": 0.70, "val": 0.15, "test": 0.15}
@@ -65,6 +65,7 @@ class ImageDataset:
         labels: 1 for images to be flagged, 0 for ordinary ones. Shape (images,).
         splits: "train", "val" or "test" for each image. Shape (images,).
         digests: SHA-256 of each file's bytes, in hexadecimal.
+        sizes: Width and height of each image, upright. Shape (images, 2).
         unreadable: The files that were left out, with the reason.
         duplicates: Equal files across splits or labels.
         split_by_content: The data brought no splits; they were made from the hash of each file.
@@ -74,6 +75,7 @@ class ImageDataset:
     labels: NDArray[np.int64]
     splits: NDArray[np.str_]
     digests: tuple[str, ...]
+    sizes: NDArray[np.int64]
     unreadable: tuple[UnreadableImage, ...] = ()
     duplicates: Duplicates = Duplicates()
     split_by_content: bool = False
@@ -133,6 +135,8 @@ def load_dataset(
     source: str | os.PathLike[str],
     *,
     strict: bool = False,
+    flagged: Sequence[str] = (),
+    clear: Sequence[str] = (),
     on_progress: Callable[[int, int], None] | None = None,
     needed: Sequence[str] = SPLITS,
     all_test: bool = False,
@@ -143,6 +147,8 @@ def load_dataset(
         source: A folder `[split/]class/images`, classes named 0/1, clear/flagged, ordinary/flagged or
             ordinary/bad, or a CSV file with the columns `file,label[,split]`, files relative to the CSV.
         strict: Refuse the data set for one unreadable image rather than leave that image out.
+        flagged: Names of the class folders with label 1, in place of those above.
+        clear: Names of the class folders with label 0, likewise.
         on_progress: Called with (images checked, images in all).
         needed: Splits that must have images of both classes.
         all_test: Put every image into the split test, of data that bring no splits.
@@ -153,8 +159,13 @@ def load_dataset(
     """
     path = Path(source)
     if path.is_dir():
-        entries = _entries_of_folder(path)
+        entries = _entries_of_folder(path, _class_names(flagged, clear), {*flagged, *clear})
     elif path.is_file():
+        if flagged or clear:
+            raise ValueError(
+                f"{path} is a CSV file, whose column label says what is flagged; --flagged and --clear name "
+                "class folders"
+            )
         entries = _entries_of_csv(path)
     else:
         raise FileNotFoundError(f"{path} does not exist; give a folder of class folders or a CSV file")
@@ -165,7 +176,7 @@ def load_dataset(
                 "give a folder of class folders or a CSV without the column split"
             )
         entries = [replace(entry, split="test") for entry in entries]
-    digests, failures = _check_files([entry.file for entry in entries], on_progress)
+    digests, sizes, failures = _check_files([entry.file for entry in entries], on_progress)
     unreadable = tuple(failures[i] for i in sorted(failures))
     if strict and unreadable:
         first = "; ".join(str(error) for error in unreadable[:_EXAMPLES])
@@ -180,6 +191,7 @@ def load_dataset(
         labels=np.array([entries[i].label for i in kept], dtype=np.int64),
         splits=np.array(splits, dtype=np.str_),
         digests=tuple(digests[i] for i in kept),
+        sizes=np.array([sizes[i] for i in kept], dtype=np.int64).reshape(-1, 2),
         unreadable=unreadable,
         duplicates=_find_duplicates([entries[i] for i in kept], splits, [digests[i] for i in kept]),
         split_by_content=entries[0].split is None,
@@ -225,72 +237,110 @@ def _entry_of_row(path: Path, line: int, row: dict[str, str], has_split: bool) -
     return _Entry(path.parent / file, int(label), split)
 
 
-def _entries_of_folder(path: Path) -> list[_Entry]:
-    folders = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+def _class_names(flagged: Sequence[str], clear: Sequence[str]) -> dict[str, int]:
+    """Labels by the names of class folders: those given for a label, or those that it may have anyway."""
+    both = {*flagged} & {*clear}
+    if both:
+        raise ValueError(f"the folder {min(both)!r} cannot be both flagged and clear; name it once")
+    given = {1: flagged, 0: clear}
+    names = {name: label for name, label in CLASS_FOLDERS.items() if not given[label]}
+    for label, own in given.items():
+        names |= dict.fromkeys(own, label)
+    return names
+
+
+def _entries_of_folder(path: Path, labels: Mapping[str, int], wanted: Collection[str]) -> list[_Entry]:
+    """The images of class folders, or of splits with these.
+
+    Args:
+        path: The folder.
+        labels: Labels by the names of class folders.
+        wanted: Names of which there must be a folder.
+    """
+    folders = _folders_in(path)
     if any(folder.name.lower() in SPLIT_NAMES for folder in folders):
         strange = [folder.name for folder in folders if folder.name.lower() not in SPLIT_NAMES]
         if strange:
             raise ValueError(f"{path} mixes splits and other folders ({', '.join(strange)})")
-        entries = []
-        for folder in folders:
-            split = SPLIT_NAMES[folder.name.lower()]
-            entries += _entries_of_classes(folder, split)
+        splits: dict[Path, str | None] = {folder: SPLIT_NAMES[folder.name.lower()] for folder in folders}
     else:
-        entries = _entries_of_classes(path, None)
+        splits = {path: None}
+    classes = [(folder, split) for parent, split in splits.items() for folder in _classes_in(parent)]
+    there = sorted({folder.name for folder, _ in classes})
+    missing = [name for name in wanted if name not in there]
+    if missing:
+        raise ValueError(f"{path} has no folder {min(missing)!r}; its folders are {', '.join(there)}")
+    entries = [entry for folder, split in classes for entry in _entries_of_class(folder, labels, split)]
     endings = f"images ending in {', '.join(sorted(IMAGE_ENDINGS))}"
     if not entries:
         raise ValueError(f"{path} holds no {endings}")
-    for label, names in ((1, "flagged (or bad, 1)"), (0, "clear (or ordinary, 0)")):
+    for label in (1, 0):
         if all(entry.label != label for entry in entries):
+            names = _folder_names(labels, label)
             raise ValueError(f"{path} has nothing in a folder called {names}; put {endings} there")
     return entries
 
 
-def _entries_of_classes(path: Path, split: str | None) -> list[_Entry]:
-    entries = []
-    folders = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+def _folders_in(path: Path) -> list[Path]:
+    return sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+
+
+def _classes_in(path: Path) -> list[Path]:
+    folders = _folders_in(path)
     if not folders:
         raise ValueError(f"{path} has no class folders; put images into {path}/clear and {path}/flagged")
-    for folder in folders:
-        label = CLASS_FOLDERS.get(folder.name.lower())
-        if label is None:
-            raise ValueError(
-                f"the class of folder {folder} is unknown; call it clear (or ordinary, 0) for label 0, "
-                "flagged (or bad, 1) for label 1, or list the files in a CSV"
-            )
-        for file in sorted(folder.rglob("*")):
-            if file.is_file() and file.suffix.lower() in IMAGE_ENDINGS:
-                entries.append(_Entry(file, label, split))
-    return entries
+    return folders
+
+
+def _entries_of_class(folder: Path, labels: Mapping[str, int], split: str | None) -> list[_Entry]:
+    label = labels.get(folder.name, labels.get(folder.name.lower()))
+    if label is None:
+        raise ValueError(
+            f"the class of folder {folder} is unknown; call it {_folder_names(labels, 0)} for label 0, "
+            f"{_folder_names(labels, 1)} for label 1, name it with --clear or --flagged, or list the files "
+            "in a CSV"
+        )
+    return [
+        _Entry(file, label, split)
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and file.suffix.lower() in IMAGE_ENDINGS
+    ]
+
+
+def _folder_names(labels: Mapping[str, int], label: int) -> str:
+    first, *others = (name for name, value in labels.items() if value == label)
+    return f"{first} (or {', '.join(others)})" if others else first
 
 
 def _check_files(
     files: Sequence[Path], on_progress: Callable[[int, int], None] | None
-) -> tuple[list[str], dict[int, UnreadableImage]]:
-    """Hash and decode every file; gives the hashes, and the failures by position."""
+) -> tuple[list[str], list[tuple[int, int]], dict[int, UnreadableImage]]:
+    """Hash and decode every file; gives the hashes, the sizes, and the failures by position."""
 
-    def check(file: Path) -> tuple[str, UnreadableImage | None]:
+    def check(file: Path) -> tuple[str, tuple[int, int], UnreadableImage | None]:
         try:
             data = file.read_bytes()
         except OSError as error:  # no right to read it, or a damaged disk
-            return "", UnreadableImage(file, f"cannot be read ({error.strerror})")
-        failure = None
+            return "", (0, 0), UnreadableImage(file, f"cannot be read ({error.strerror})")
+        size, failure = (0, 0), None
         try:
-            decode_image(data, file)
+            size = decode_image(data, file).size
         except UnreadableImage as error:
             failure = error
-        return hashlib.sha256(data).hexdigest(), failure
+        return hashlib.sha256(data).hexdigest(), size, failure
 
     digests: list[str] = []
+    sizes: list[tuple[int, int]] = []
     failures: dict[int, UnreadableImage] = {}
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as workers:
-        for position, (digest, failure) in enumerate(workers.map(check, files)):
+        for position, (digest, size, failure) in enumerate(workers.map(check, files)):
             digests.append(digest)
+            sizes.append(size)
             if failure is not None:
                 failures[position] = failure
             if on_progress is not None:
                 on_progress(position + 1, len(files))
-    return digests, failures
+    return digests, sizes, failures
 
 
 def _split_by_hash(digest: str) -> str:

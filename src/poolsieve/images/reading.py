@@ -30,8 +30,6 @@ MAX_BYTES = 100_000_000
 """Files larger than this are refused before they are read."""
 BACKGROUND = (255, 255, 255)
 """What transparent pixels are laid on: white, as most pages are."""
-DRAFT_MARGIN = 2
-"""A large JPEG is decoded at a reduced size of at least this many times the size asked for."""
 LARGE_PIXELS = 8_000_000
 """Images above this are decoded one at a time, so that several threads do not fill the memory together, and
 are reduced at once to what is needed of them."""
@@ -142,7 +140,7 @@ def decode_image(
         path: Only the name given in errors.
         max_pixels: Refuse images that claim more pixels.
         at_least: The size that the image will be brought to. A JPEG whose sides are several times larger is
-            decoded at a half, a quarter or an eighth of its size, no less than `DRAFT_MARGIN · at_least`;
+            decoded at a half, a quarter or an eighth of its size, with no side below `at_least`;
             that saves most of the time of decoding. Other very large images are reduced as far.
 
     Raises:
@@ -154,7 +152,7 @@ def decode_image(
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             check_pixels(path, image.size, max_pixels)
             if at_least is not None:
-                image.draft("RGB", (DRAFT_MARGIN * at_least, DRAFT_MARGIN * at_least))
+                image.draft("RGB", (at_least, at_least))  # neither side will be smaller
             if image.width * image.height <= LARGE_PIXELS:
                 return _decoded(image)
             return _large_reader.submit(_decoded_and_reduced, image, at_least).result()
@@ -179,7 +177,7 @@ def _decoded(image: Image.Image) -> Image.Image:
 def _decoded_and_reduced(image: Image.Image, at_least: int | None) -> Image.Image:
     """A large image, brought near the size asked for by a whole factor."""
     decoded = _decoded(image)
-    factor = 1 if at_least is None else min(decoded.size) // (DRAFT_MARGIN * at_least)
+    factor = 1 if at_least is None else min(decoded.size) // at_least
     return decoded.reduce(factor) if factor > 1 else decoded
 
 

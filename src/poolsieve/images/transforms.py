@@ -2,7 +2,7 @@
 
 The paper ("Data Transformations") pads with zeros to a square, resizes, flips at random and rotates by up to
 30° for pools. Random crops and colour changes are added here: with a frozen front the network learns its few
-cached views by heart, so the views must differ.
+cached views by heart, so the views must differ. So are bars, as films and screenshots have them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ Squaring = Literal["pad", "stretch"]
 
 _GREY = np.array([0.299, 0.587, 0.114])  # ITU-R 601 luma
 _MIDDLE = 127.5
+_SMALLEST_PICTURE = 0.4
+"""Share of height or width that bars leave: a photograph of 4:3 on a telephone held upright has .42."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,15 @@ class ViewSettings:
         rotation: Turn by an angle uniform in [−rotation, rotation] degrees; uncovered corners are zero.
         min_crop: The smallest share of the area that a random crop keeps; 1 crops nothing.
         colour: Brightness, contrast and saturation each change by a factor in [1 − colour, 1 + colour].
+        letterbox: Share of the views that get bars above and below or left and right, half of them black and
+            the others of any plain colour.
     """
 
     flip: bool = True
     rotation: float = 30.0
     min_crop: float = 0.5
     colour: float = 0.3
+    letterbox: float = 0.1
 
     def __post_init__(self) -> None:
         if not 0 <= self.rotation <= 180:
@@ -44,11 +49,13 @@ class ViewSettings:
             raise ValueError(f"min_crop is {self.min_crop}; give a share of the area in (0, 1]")
         if not 0 <= self.colour < 1:
             raise ValueError(f"colour is {self.colour}; give a share in [0, 1)")
+        if not 0 <= self.letterbox <= 1:
+            raise ValueError(f"letterbox is {self.letterbox}; give a share of the views in [0, 1]")
 
 
 DEFAULT_VIEWS = ViewSettings()
 
-PAPER_POOLED = ViewSettings(flip=True, rotation=30.0, min_crop=1.0, colour=0.0)
+PAPER_POOLED = ViewSettings(flip=True, rotation=30.0, min_crop=1.0, colour=0.0, letterbox=0.0)
 """The paper's views for pools: a random flip and a rotation in [−30°, 30°]."""
 
 
@@ -65,12 +72,7 @@ def make_square(image: Image.Image, size: int, squaring: Squaring = "pad") -> Im
         return image.resize((size, size), Image.Resampling.BILINEAR)
     scale = size / max(image.size)
     width, height = max(1, round(image.width * scale)), max(1, round(image.height * scale))
-    square = Image.new("RGB", (size, size))
-    square.paste(
-        image.resize((width, height), Image.Resampling.BILINEAR),
-        ((size - width) // 2, (size - height) // 2),
-    )
-    return square
+    return _with_bars(image, (width, height), size)
 
 
 def plain_view(image: Image.Image, size: int, squaring: Squaring = "pad") -> NDArray[np.uint8]:
@@ -86,7 +88,7 @@ def rotated_view(
     rotation: float = 30.0,
 ) -> NDArray[np.uint8]:
     """The plain view turned by a random angle, as the paper does with its knife images at test time."""
-    settings = ViewSettings(flip=False, rotation=rotation, min_crop=1.0, colour=0.0)
+    settings = ViewSettings(flip=False, rotation=rotation, min_crop=1.0, colour=0.0, letterbox=0.0)
     return random_view(image, size, rng, squaring, settings)
 
 
@@ -97,11 +99,13 @@ def random_view(
     squaring: Squaring = "pad",
     settings: ViewSettings = DEFAULT_VIEWS,
 ) -> NDArray[np.uint8]:
-    """A random view: flip, rotation, crop and colour drawn from `rng`. Shape (size, size, 3)."""
+    """A random view: flip, rotation, crop, colour and bars drawn from `rng`. Shape (size, size, 3)."""
     square = make_square(image, size, squaring)
     # Always the same number of draws, so that one setting does not change what another one gives.
     mirrored, turn, area, shape, across, down = rng.random(6)
     colours = rng.uniform(1 - settings.colour, 1 + settings.colour, size=3)
+    barred, upright, kept, dark = rng.random(4)
+    plain = rng.integers(256, size=3)
 
     if settings.flip and mirrored < 0.5:
         square = square.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
@@ -120,7 +124,21 @@ def random_view(
             _affine(size, angle, width / size, height / size, centre),
             resample=Image.Resampling.BILINEAR,
         )
+    if barred < settings.letterbox:
+        shorter = max(1, round((_SMALLEST_PICTURE + (1 - _SMALLEST_PICTURE) * kept) * size))
+        picture = (shorter, size) if upright < 0.5 else (size, shorter)
+        square = _with_bars(square, picture, size, (0, 0, 0) if dark < 0.5 else tuple(map(int, plain)))
     return np.asarray(square)
+
+
+def _with_bars(
+    image: Image.Image, picture: tuple[int, int], size: int, fill: tuple[int, ...] = (0, 0, 0)
+) -> Image.Image:
+    """The image resized to `picture` pixels, in the middle of a plain square."""
+    square = Image.new("RGB", (size, size), fill)
+    corner = ((size - picture[0]) // 2, (size - picture[1]) // 2)
+    square.paste(image.resize(picture, Image.Resampling.BILINEAR), corner)
+    return square
 
 
 def _affine(

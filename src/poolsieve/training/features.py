@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from poolsieve.training.extractors import Extractor
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 BLOCK_IMAGES = 128
 """Images between two progress marks."""
 BATCH_VIEWS = 12
@@ -86,7 +86,7 @@ class ViewPlan:
 
         The random state depends on the seed and the image's content alone, not on its place in the data.
         """
-        image = read_image(file)
+        image = read_image(file, at_least=self.size)  # as it is read to be judged
         rng = np.random.default_rng([self.seed, int(digest[:16], 16)])
         made = []
         if self.plain and self.rotation > 0:

@@ -138,7 +138,7 @@ class ImageInputs:
         rows = self.dataset.of_split(self.split)[positions]
 
         def render(row: int, seed: int) -> NDArray[np.uint8]:
-            image = read_image(self.dataset.files[row])
+            image = read_image(self.dataset.files[row], at_least=self.views.size)
             own = np.random.default_rng(int(seed))
             return random_view(image, self.views.size, own, self.views.squaring, self.views.settings)
 

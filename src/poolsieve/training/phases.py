@@ -97,11 +97,17 @@ def run_phase(
         )
     while state.epoch < learner.epochs:
         begin = time.monotonic()
-        figures = _run_epoch(learner, module, average, optimizer, optimization, seed, state.epoch, reporter)
-        judged = module if average is None else average
-        judged.eval()
-        with torch.inference_mode():
-            figures |= learner.judge(judged)
+        shares = state.epoch / learner.epochs, (state.epoch + 1) / learner.epochs
+        with reporter.part(learner.name, *shares):
+            figures = _run_epoch(
+                learner, module, average, optimizer, optimization, seed, state.epoch, reporter
+            )
+            trained = time.monotonic()
+            judged = module if average is None else average
+            judged.eval()
+            with torch.inference_mode():
+                figures |= learner.judge(judged)
+            reporter.count(0.0, time.monotonic() - trained)
         state.epoch += 1
         figures["seconds"] = round(time.monotonic() - begin, 1)
         state.history.append({"epoch": state.epoch, **figures})
@@ -110,7 +116,7 @@ def run_phase(
         save_checkpoint(folder, state, module, average, optimizer)
         if on_epoch is not None:
             on_epoch(state)
-        reporter.line(_epoch_line(learner, state, figures))
+        reporter.line(_epoch_line(learner, state, figures) + reporter.left_in_all())
     module.load_state_dict(load_best(folder, state))
     module.eval()
     return state

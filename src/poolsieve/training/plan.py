@@ -155,7 +155,7 @@ class TrainingPlan:
         gate_width: Channels inside the gate; its cost is nearly proportional to it.
         tallies: Let the counting networks hear from the gate how many images of a pool look bad, beside what
             they see in the merged features.
-        squaring: "pad" or "stretch".
+        squaring: "pad" or "stretch"; None takes what fits the shapes of the training images.
         views: Cached views of each training image, the plain one among them.
         fresh_views: Views of each training image drawn anew for every epoch of the counting networks,
             in place of the cached ones but for the plain one; 0 keeps to those. Where training accuracy rises
@@ -202,7 +202,7 @@ class TrainingPlan:
     front_learns_from: LearnsFrom = "images"
     gate_width: int = 64
     tallies: bool = False
-    squaring: Squaring = "pad"
+    squaring: Squaring | None = None
     views: int = 6
     fresh_views: int = 0
     view_settings: ViewSettings = field(default_factory=ViewSettings)
@@ -241,7 +241,9 @@ class TrainingPlan:
         _require(
             self.front in ("frozen", "tuned", "whole"), "front", self.front, "'frozen', 'tuned' or 'whole'"
         )
-        _require(self.squaring in ("pad", "stretch"), "squaring", self.squaring, "'pad' or 'stretch'")
+        _require(
+            self.squaring in ("pad", "stretch", None), "squaring", self.squaring, "'pad', 'stretch' or None"
+        )
         if (self.front == "tuned") != (self.tune_from is not None):
             raise ValueError(
                 "a front is tuned from a cut point: give tune_from with front='tuned', and only then"
@@ -289,6 +291,11 @@ class TrainingPlan:
         _require(self.head_weight >= 0, "head_weight", self.head_weight, "a number from 0 on")
         if self.shares is not None:
             check_shares(self.shares, max(sizes))
+
+    @property
+    def resize_mode(self) -> Squaring:
+        """How images become square; the paper pads them, where neither the user nor the data said how."""
+        return self.squaring or "pad"
 
     def shares_of(self, pool_size: int) -> NDArray[np.float64]:
         """Shares of training pools with 0..r bad images. Shape (pool_size + 1,)."""

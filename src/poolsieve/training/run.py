@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,12 @@ from numpy.typing import NDArray
 from poolsieve.bundles.config import OUTLIER_FILE
 from poolsieve.calibration import Calibration, draw_confusion, draw_roc
 from poolsieve.files import write_atomically
-from poolsieve.images.datasets import SPLITS, ImageDataset, load_dataset
+from poolsieve.images.datasets import ImageDataset
 from poolsieve.networks import Gate, GlanceNetwork, IndividualNetwork, SplitBackbone, load_backbone
-from poolsieve.progress import Reporter, Task
+from poolsieve.progress import Reporter, RunClock
 from poolsieve.training.checkpoints import PhaseState
 from poolsieve.training.claims import RunFolder, describe_run
+from poolsieve.training.data import check_data, fit_squaring, load_data, training_shapes
 from poolsieve.training.extractors import front_extractor, tail_extractor
 from poolsieve.training.features import ViewPlan, build_cache, hash_weights
 from poolsieve.training.folders import DISK_FULL, check_folder
@@ -36,8 +36,9 @@ from poolsieve.training.outliers import fit_outliers
 from poolsieve.training.phases import Learner, run_phase
 from poolsieve.training.plan import TrainingPlan
 from poolsieve.training.results import measure, table_lines
-from poolsieve.training.sampling import epoch_generator, require_enough
+from poolsieve.training.sampling import epoch_generator
 from poolsieve.training.validation import calibrate, raise_clean_readings
+from poolsieve.training.workload import LAST_PART, expected_work, features_part, views_part
 
 ROTATION = 30.0
 """Degrees by which validation and test images are turned at most if the plan says so."""
@@ -50,6 +51,8 @@ def train(
     *,
     cache_dir: Path,
     strict: bool = False,
+    flagged: Sequence[str] = (),
+    clear: Sequence[str] = (),
     reporter: Reporter | None = None,
     backbone: SplitBackbone | None = None,
 ) -> dict[str, Any]:
@@ -61,6 +64,8 @@ def train(
         plan: What to do.
         cache_dir: Folder of the feature caches, shared between runs.
         strict: Refuse data with unreadable images.
+        flagged: Names of the class folders to be flagged; see `load_dataset`.
+        clear: Names of the class folders that are not.
         reporter: Told how far it is; by default it prints to standard error.
         backbone: A backbone of your own, in place of the one that the plan names.
 
@@ -80,8 +85,9 @@ def train(
             backbone.eval().requires_grad_(False)
             plan = replace(plan, backbone=backbone.name, cut=backbone.cut)
             backbone.segment(plan.tune_from, backbone.cut)  # raises if there is nothing to tune
-            dataset = _load_data(data, strict, reporter)
-            _check_data(dataset, plan)
+            dataset = load_data(data, strict, flagged, clear, reporter)
+            check_data(dataset, plan)
+            plan = fit_squaring(plan, dataset, reporter)
             folder.claim(describe_run(plan, dataset, backbone))
             return _train_all(backbone, dataset, plan, out, cache_dir, data.stem, reporter)
     except OSError as error:
@@ -106,6 +112,7 @@ def _train_all(
     phases = _Phases(plan, out, reporter)
     torch.manual_seed(plan.seed)
     model = _new_model(backbone, plan)
+    reporter.clock = RunClock(expected_work(model, dataset, plan))
     if model.glance is not None:  # first, while the backbone is as it came
         _train_glance(model.glance, dataset, plan, phases, backbone)
     if plan.front != "frozen":
@@ -134,7 +141,13 @@ def _train_all(
         if raised:
             reporter.line(f"pools of {size}: bias of count 0 raised by {raised:.3f}")
     kind = "classification" if plan.outliers is None else "outlier"
-    settings = {"task": task, "kind": kind, "squaring": plan.squaring, "plan": plan.to_json()}
+    settings = {
+        "task": task,
+        "kind": kind,
+        "squaring": plan.resize_mode,
+        "training_shapes": asdict(training_shapes(dataset)),
+        "plan": plan.to_json(),
+    }
     save_model(out, model, settings)
     outliers = None
     if plan.outliers is not None:
@@ -150,10 +163,9 @@ def _train_all(
                 "go together; calibration.json has null there"
             )
     reporter.line(f"measuring on the test split, {plan.test_pools:,} pools of each size; takes some minutes")
-    results = {
-        **measure(model, test, plan, outliers, glances("test")),
-        "unreadable_images": len(dataset.unreadable),
-    }
+    with reporter.part(LAST_PART):
+        measured = measure(model, test, plan, outliers, glances("test"))
+    results = {**measured, "unreadable_images": len(dataset.unreadable)}
     write_atomically(out / "results.json", (json.dumps(results, indent=2) + "\n").encode())
     for line in table_lines(results):
         reporter.line(line)
@@ -183,9 +195,10 @@ class _Phases:
             write_history(self._out, self._history, curves=False)
 
         folder = self.folder(learner.name)
-        self._history[learner.name] = run_phase(
-            learner, self._plan.optimization, self._plan.seed, folder, self._reporter, record
-        ).history
+        with self._reporter.part(learner.name), self._reporter.part(views_part(learner.name)):
+            self._history[learner.name] = run_phase(
+                learner, self._plan.optimization, self._plan.seed, folder, self._reporter, record
+            ).history
         shutil.rmtree(self.fresh, ignore_errors=True)
         write_history(self._out, self._history)
 
@@ -224,7 +237,8 @@ def cached_features(
         tail = backbone.segment(plan.tune_from, stop)
         extract = tail_extractor(tail, _shape(backbone, plan.tune_from))
     key, shape = _front_key(backbone, stop), _shape(backbone, stop)
-    return build_cache(dataset, split, views, extract, shape, key, cache_dir, reporter, earlier).array
+    with reporter.part(features_part(split, stop)):
+        return build_cache(dataset, split, views, extract, shape, key, cache_dir, reporter, earlier).array
 
 
 def _front_key(backbone: SplitBackbone, stop: str) -> dict[str, Any]:
@@ -271,14 +285,15 @@ def fresh_inputs(
     def make(epoch: int) -> NDArray[np.float16]:
         seed = int(epoch_generator(plan.seed, f"{phase} fresh views", epoch).integers(2**62))
         views = ViewPlan(
-            backbone.input_size, plan.squaring, plan.fresh_views, plan.view_settings, seed, plain=False
+            backbone.input_size, plan.resize_mode, plan.fresh_views, plan.view_settings, seed, plain=False
         )
         now = folder / f"{phase}-{epoch}"
         for other in folder.glob("*"):
             if other != now:
                 shutil.rmtree(other)
         key, shape = _front_key(backbone, stop), _shape(backbone, stop)
-        return build_cache(dataset, "train", views, extract, shape, key, now, reporter).array
+        with reporter.part(views_part(phase), epoch / plan.epochs, (epoch + 1) / plan.epochs):
+            return build_cache(dataset, "train", views, extract, shape, key, now, reporter).array
 
     return FreshInputs(whole, make)
 
@@ -286,8 +301,8 @@ def fresh_inputs(
 def view_plan(split: str, size: int, plan: TrainingPlan) -> ViewPlan:
     """Many views of training images, one of the others."""
     if split == "train":
-        return ViewPlan(size, plan.squaring, plan.views - 1, plan.view_settings, plan.seed)
-    return ViewPlan(size, plan.squaring, seed=plan.seed, rotation=ROTATION if plan.rotate_test else 0.0)
+        return ViewPlan(size, plan.resize_mode, plan.views - 1, plan.view_settings, plan.seed)
+    return ViewPlan(size, plan.resize_mode, seed=plan.seed, rotation=ROTATION if plan.rotate_test else 0.0)
 
 
 def _new_model(backbone: SplitBackbone, plan: TrainingPlan) -> TrainedModel:
@@ -379,32 +394,3 @@ def _train_backs(
             learn_gate=size == max(plan.pool_sizes),
         )
         phases.run(learner)
-
-
-def _load_data(data: Path, strict: bool, reporter: Reporter) -> ImageDataset:
-    with ExitStack() as shown:
-        task: Task | None = None
-
-        def report(done: int, total: int) -> None:
-            nonlocal task
-            if task is None:
-                reporter.line(f"checking {total} images")
-                task = shown.enter_context(reporter.task("checking images", total))
-            task.advance(1, f"{task.rate:.0f} images/s")
-
-        dataset = load_dataset(data, strict=strict, on_progress=report)
-    reporter.line(dataset.describe())
-    for message in dataset.messages():
-        reporter.line(f"warning: {message}")
-    return dataset
-
-
-def _check_data(dataset: ImageDataset, plan: TrainingPlan) -> None:
-    for split in SPLITS:
-        labels = dataset.labels[dataset.of_split(split)]
-        bad = int(labels.sum())
-        for size in plan.pool_sizes:
-            try:
-                require_enough(bad, len(labels) - bad, plan.shares_of(size), f"split {split!r}")
-            except ValueError as error:
-                raise ValueError(f"{error}{dataset.split_advice()}") from None
