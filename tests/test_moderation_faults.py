@@ -6,6 +6,7 @@ import tarfile
 import zipfile
 import zlib
 
+import hostile
 import numpy as np
 import pytest
 from PIL import Image
@@ -53,6 +54,9 @@ UNREADABLE = {
     "zero bytes": (lambda bad: b"", "the file is empty"),
     "no image": (lambda bad: b"a text that is named like a picture", "not a JPEG"),
     "50,000 x 50,000": (huge, "pixels"),
+    "palette without colours": (lambda bad: hostile.palette_png_without_palette(), "AssertionError"),
+    "1,000 scans": (lambda bad: hostile.jpeg_of_many_scans(1000, 64), "scans, more than the limit"),
+    "2 GB": (lambda bad: hostile.huge_webp(), "takes more than 700,000,000 bytes to decode"),
     "vanished": (None, "the file does not exist (any more)"),
 }
 ODD = {
@@ -60,8 +64,9 @@ ODD = {
     "animated": animated,
     "CMYK": lambda bad: encoded(plain(bad).convert("CMYK"), format="jpeg", quality=95),
     "16 bits": sixteen_bit,
+    "hidden default image": lambda bad: hostile.apng(plain(not bad), [plain(bad), plain(not bad)]),
 }
-ODD_ONES = (4, 50, 17, 51, 33, 52, 58, 53)
+ODD_ONES = (4, 50, 17, 51, 33, 52, 58, 53, 61, 54)
 """A bad and a clear image for each."""
 
 

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from poolsieve.images.sources import AnySource, Item, Loaded, list_items, read_ahead, read_content
-from poolsieve.images.transforms import plain_view
+from poolsieve.images.sources import AnySource, Item, Loaded, list_items, read_ahead, read_views
 from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.following import PlanFollower
 from poolsieve.planning.plans import Plan, Target
@@ -294,11 +293,9 @@ class Moderator:
 
     def _prepare(self, item: Item, data: Loaded) -> _Prepared:
         config = self.bundle.config
-        content = read_content(item, data, at_least=config.input_size)
-        pixels = None
-        if content.image is not None:
-            pixels = plain_view(content.image, config.input_size, config.squaring)
-        return _Prepared(item.name, content.sha256, pixels, content.reason)
+        views = read_views(item, data, size=config.input_size, squaring=config.squaring)
+        pixels = views.pixels[0] if views.pixels else None
+        return _Prepared(item.name, views.sha256, pixels, views.reason)
 
     def _judge(self, images: Sequence[_Prepared], number: int) -> tuple[Verdict, ...]:
         """Verdicts on one chunk."""
