@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from poolsieve.images.reading import MAX_FRAMES
 from poolsieve.images.sources import AnySource, Item, Loaded, list_items, read_ahead, read_views
 from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.following import PlanFollower
@@ -33,6 +34,7 @@ from poolsieve.schemes import (
     PrevalenceEstimator,
     Scheme,
 )
+from poolsieve.schemes.individual import Individual
 from poolsieve.verdicts import PoolReading, Verdict
 
 if TYPE_CHECKING:
@@ -43,15 +45,25 @@ LARGEST_SEED = 2**63 - 1
 """So that a seed fits into a column of whole numbers."""
 _DIGITS = 6
 """Decimals of numbers in records; more would tell engines apart and mean nothing."""
+_FRAMES_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
 class _Prepared:
-    """One image as the network takes it, or why there is none."""
+    """One image as the network takes it, or why there is none.
+
+    Attributes:
+        name: Its name.
+        sha256: Hash of its bytes.
+        pixels: The image, of an animation the frame that is shown first.
+        later: Further frames of an animation.
+        reason: Why there is none.
+    """
 
     name: str
     sha256: str | None
     pixels: NDArray[np.uint8] | None
+    later: Sequence[NDArray[np.uint8]]
     reason: str | None
 
 
@@ -143,6 +155,8 @@ class Moderator:
             and source give the same verdicts.
         reading_threads: Threads that read and decode images; None for as many as there are processors, at
             most 8.
+        frames: Frames that are looked at of an animation, evenly spaced. The first is judged like any image,
+            the others by the individual network; the verdict is the worst.
 
     Attributes:
         bundle: The bundle.
@@ -160,6 +174,7 @@ class Moderator:
         prevalence: float | None = None,
         seed: int | None = None,
         reading_threads: int | None = None,
+        frames: int = 1,
     ) -> None:
         self.bundle = bundle
         self._plans = None if isinstance(scheme, Scheme) else tuple(scheme)
@@ -171,6 +186,9 @@ class Moderator:
         self._networks = networks
         self._evidence = Evidence(bundle.calibration)
         self._threads = reading_threads or min(8, os.cpu_count() or 1)
+        if not 1 <= frames <= MAX_FRAMES:
+            raise ValueError(f"frames={frames}, but it must lie between 1 and {MAX_FRAMES}")
+        self._frames = frames
         self.totals = self._new_totals()
         if isinstance(self.scheme, PooledScheme):
             _ = self.scheme.design  # complains at once if there is no such design
@@ -201,6 +219,7 @@ class Moderator:
         threads: int | None = None,
         batch_size: int | None = None,
         precision: Literal["fp32", "low"] = "fp32",
+        frames: int = 1,
         **parameters: Any,
     ) -> Moderator:
         """Load a bundle and make it ready.
@@ -218,6 +237,7 @@ class Moderator:
             threads: Threads that the engine computes on.
             batch_size: Images or pools that go through the network at once.
             precision: "fp32", or "low" for half precision where engine and processor have it.
+            frames: As above.
             parameters: The scheme's own: pool_size, prevalence, chunk, ...; None stands for the default.
         """
         from poolsieve.bundles import load_bundle
@@ -230,7 +250,7 @@ class Moderator:
         sizes = loaded.config.pool_sizes
         first = made if isinstance(made, Scheme) else PlanFollower(made, sizes, prevalence).scheme
         opened.prepare(used_graphs(first, loaded.config))  # meanwhile the design is made and images are read
-        return cls(loaded, opened, made, prevalence=prevalence, seed=seed)
+        return cls(loaded, opened, made, prevalence=prevalence, seed=seed, frames=frames)
 
     def moderate(self, source: AnySource, *, column: str | None = None) -> Iterator[Verdict]:
         """Judge all images of a source; verdicts come in its order.
@@ -293,9 +313,9 @@ class Moderator:
 
     def _prepare(self, item: Item, data: Loaded) -> _Prepared:
         config = self.bundle.config
-        views = read_views(item, data, size=config.input_size, squaring=config.squaring)
-        pixels = views.pixels[0] if views.pixels else None
-        return _Prepared(item.name, views.sha256, pixels, views.reason)
+        views = read_views(item, data, size=config.input_size, squaring=config.squaring, frames=self._frames)
+        first = views.pixels[0] if views.pixels else None
+        return _Prepared(item.name, views.sha256, first, views.pixels[1:], views.reason)
 
     def _judge(self, images: Sequence[_Prepared], number: int) -> tuple[Verdict, ...]:
         """Verdicts on one chunk."""
@@ -339,7 +359,38 @@ class Moderator:
                 scheme=str(scheme),
                 seed=self.seed,
             )
+        self._look_at_later_frames(images, verdicts)
         return tuple(verdicts)
+
+    def _look_at_later_frames(self, images: Sequence[_Prepared], verdicts: list[Verdict]) -> None:
+        """Flag what is clear by its first frame if another frame is flagged by a test of its own."""
+        later = [
+            (place, number, pixels)
+            for place, image in enumerate(images)
+            if verdicts[place].status == "clear"
+            for number, pixels in enumerate(image.later, 2)
+        ]
+        for start in range(0, len(later), _FRAMES_AT_ONCE):
+            some = later[start : start + _FRAMES_AT_ONCE]
+            chunk = Chunk(
+                self._networks,
+                self._evidence,
+                self.totals.meter,
+                np.stack([pixels for _, _, pixels in some]),
+                np.arange(len(some)),
+                len(some),
+                gated=False,
+            )
+            decision = Individual(threshold=self.scheme.threshold).decide(chunk, np.random.default_rng(0))
+            for k, (place, number, _) in enumerate(some):
+                score = _rounded(decision.scores, k)
+                before = verdicts[place]
+                worse = before.status == "clear" or (score or 0.0) > (before.score or 0.0)
+                if decision.flags[k] and worse:
+                    shown = f"flagged by frame {number} of {len(images[place].later) + 1} that were looked at"
+                    verdicts[place] = replace(
+                        before, status="flagged", score=score, decided_by="individual", note=shown
+                    )
 
     def _error(self, image: _Prepared, position: int, number: int) -> Verdict:
         return Verdict(
