@@ -297,6 +297,9 @@ def test_a_process_that_cannot_start_is_an_error_in_words(monkeypatch):
     decoder = GuardedDecoder()
     with pytest.raises(RuntimeError, match="process that decodes images could not be started"):
         decoder.decode(SMALL, at_least=8)
+    monkeypatch.setattr("multiprocessing.spawn.get_executable", lambda: "/nowhere/python")
+    with pytest.raises(RuntimeError, match="could not be started: '/nowhere/python'"):
+        decoder.decode(SMALL, at_least=8)
     assert decoder.process_ids() == []
 
 

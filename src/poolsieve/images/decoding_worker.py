@@ -11,7 +11,6 @@ import json
 import os
 import signal
 import struct
-import sys
 import warnings
 from contextlib import suppress
 from io import RawIOBase
@@ -37,6 +36,8 @@ except ImportError:  # not on Windows, where memory is not limited
 
 LENGTHS = struct.Struct("<IQ")
 """Before every message: bytes of its JSON header, and of the body behind it."""
+PIPE_BYTES = 1 << 20
+"""What pipes and the buffers behind them hold."""
 UNASKED_MEMORY = 32_000_000
 """Bytes that an image may take without asking."""
 MOST_GROWTH = 64_000_000
@@ -49,11 +50,12 @@ _REAL_TIME = 4
 _STATM = Path("/proc/self/statm")
 
 
-def write_message(stream: RawIOBase, header: dict[str, Any], *body: bytes | memoryview) -> None:
-    """Send a message through a pipe."""
+def write_message(stream: RawIOBase, header: dict[str, Any], *body: bytes) -> None:
+    """Send a message through a pipe; a small one at once, so that the other side wakes up once."""
     text = json.dumps(header).encode()
-    first = LENGTHS.pack(len(text), sum(len(part) for part in body)) + text
-    for part in (first, *body):
+    parts = (LENGTHS.pack(len(text), sum(len(part) for part in body)), text, *body)
+    small = sum(len(part) for part in parts) <= PIPE_BYTES
+    for part in (b"".join(parts),) if small else parts:
         rest = memoryview(part)
         while rest:
             rest = rest[stream.write(rest) or 0 :]
@@ -190,4 +192,4 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what a library prints shall not be taken for pixels
     with suppress(EOFError, BrokenPipeError):
-        _Worker(sys.stdin.buffer, answers).serve()
+        _Worker(os.fdopen(0, "rb", buffering=PIPE_BYTES), answers).serve()

@@ -18,14 +18,14 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
-from io import RawIOBase
+from io import BufferedReader, RawIOBase
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.images.budget import Budget
-from poolsieve.images.decoding_worker import LENGTHS, write_message
+from poolsieve.images.decoding_worker import LENGTHS, PIPE_BYTES, write_message
 from poolsieve.images.reading import MAX_FRAMES, MAX_PIXELS, UnreadableImage
 from poolsieve.images.transforms import Squaring
 
@@ -39,9 +39,9 @@ MOST_PROCESSES = 8
 """The most images that are decoded at the same time, however many threads ask."""
 IDLE_SECONDS = 10.0
 """A process that has nothing to do for so long is ended."""
-_PIPE_BYTES = 1 << 20
 _MOST_HEADER = 1 << 20
 _TIME_TO_END = 0.5
+_NOT_STARTED = "the process that decodes images could not be started"
 # The parent's search path, as it may have been changed, and nothing before it: the current folder may hold
 # what strangers sent.
 _START = "import sys; sys.path[:] = {path!r}; from poolsieve.images.decoding_worker import main; main()"
@@ -184,7 +184,7 @@ class GuardedDecoder:
 class _Answer:
     """What a process said of an image."""
 
-    def __init__(self, header: dict[str, Any], body: bytearray) -> None:
+    def __init__(self, header: dict[str, Any], body: bytes) -> None:
         self.reason: str | None = header.get("reason")
         self.last: bool = header["last"]
         self.images: list[NDArray[np.uint8]] = []
@@ -199,27 +199,31 @@ class _DecodingProcess:
     """One process, and the pipes to it."""
 
     def __init__(self) -> None:
-        # Not multiprocessing: its processes run the main module again, or inherit locks of other threads.
-        self._process = subprocess.Popen(
-            [multiprocessing.spawn.get_executable(), "-P", "-c", _START.format(path=sys.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"},
-            bufsize=0,
-            process_group=0 if os.name == "posix" else None,  # Ctrl-C is not for them
-        )
+        command = [multiprocessing.spawn.get_executable(), "-P", "-c", _START.format(path=sys.path)]
+        try:
+            # Not multiprocessing: its processes run the main module again, or inherit locks of other threads.
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"},
+                bufsize=0,
+                process_group=0 if os.name == "posix" else None,  # Ctrl-C is not for them
+            )
+        except OSError as error:
+            raise RuntimeError(f"{_NOT_STARTED}: {command[0]!r}: {error}") from None
         self.pid = self._process.pid
         self.idle_since = time.monotonic()
         self._requests = cast(RawIOBase, self._process.stdin)
-        self._answers = cast(RawIOBase, self._process.stdout)
-        _enlarge_pipes(self._requests, self._answers)
+        answers = cast(RawIOBase, self._process.stdout)
+        self._answers = BufferedReader(answers, PIPE_BYTES)
+        _enlarge_pipes(self._requests, answers)
         try:
             self._receive(0)
         except EOFError:
             self.end()
             raise RuntimeError(
-                f"the process that decodes images could not be started: {self._process.args!r} ended with "
-                f"status {self._process.returncode}"
+                f"{_NOT_STARTED}: {command!r} ended with status {self._process.returncode}"
             ) from None
 
     def ask(self, request: dict[str, Any], data: bytes, memory: Budget) -> _Answer:
@@ -229,12 +233,12 @@ class _DecodingProcess:
             try:
                 write_message(self._requests, request, data)
                 header, body = self._receive(3 * request["frames"] * frame)
-                while "memory" in header:
+                if "memory" in header:
                     held.enter_context(memory.hold(header["memory"]))
                     write_message(self._requests, {"seconds": request["seconds"]})
                     header, body = self._receive(3 * request["frames"] * frame)
                 return _Answer(header, body)
-            except (EOFError, OSError):
+            except (EOFError, OSError, ValueError, LookupError, TypeError):  # gone, or taken over
                 self.end()
                 status = self._process.returncode
                 late = limit.exceeded or -status in (_signal("SIGPROF"), _signal("SIGALRM"))
@@ -243,7 +247,7 @@ class _DecodingProcess:
                     if late
                     else f"the decoder died of it ({_name_of(status)})"
                 )
-                return _Answer({"reason": reason, "last": True}, bytearray())
+                return _Answer({"reason": reason, "last": True}, b"")
 
     def end(self) -> None:
         """End the process and wait for that."""
@@ -259,20 +263,16 @@ class _DecodingProcess:
         self._requests.close()
         self._answers.close()
 
-    def _receive(self, most: int) -> tuple[dict[str, Any], bytearray]:
+    def _receive(self, most: int) -> tuple[dict[str, Any], bytes]:
         header, body = LENGTHS.unpack(self._read(LENGTHS.size))
         if header > _MOST_HEADER or body > most:
-            raise EOFError("a decoder that was taken over")
+            raise EOFError
         return json.loads(self._read(header)), self._read(body)
 
-    def _read(self, length: int) -> bytearray:
-        data = bytearray(length)
-        rest = memoryview(data)
-        while rest:
-            count = self._answers.readinto(rest)
-            if not count:
-                raise EOFError
-            rest = rest[count:]
+    def _read(self, length: int) -> bytes:
+        data = self._answers.read(length)
+        if len(data) < length:
+            raise EOFError
         return data
 
 
@@ -316,7 +316,7 @@ def _enlarge_pipes(*pipes: RawIOBase) -> None:
 
         for pipe in pipes:
             with suppress(OSError):
-                fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+                fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
 _shared = GuardedDecoder()
