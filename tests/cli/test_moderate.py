@@ -10,12 +10,13 @@ import time
 import zipfile
 from pathlib import Path
 
+import hostile
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import typer
 from PIL import Image
-from planted import Doubting, PlantedEngine, TwoInEveryPool, planted_bundle, write_images
+from planted import SIDE, Doubting, PlantedEngine, TwoInEveryPool, planted_bundle, write_images
 from typer.testing import CliRunner
 
 import poolsieve
@@ -30,11 +31,13 @@ from poolsieve.verdict_files import VerdictLog
 finish = VerdictLog.finish
 
 
-def load_planted(bundle, *, engine, scheme, target, plan, seed, threads, batch_size, precision, **parameters):
+def load_planted(
+    bundle, *, engine, scheme, target, plan, seed, threads, batch_size, precision, frames, **parameters
+):
     """In place of `Moderator.load`: no trained network is needed to test the command."""
     made = planted_bundle()
     chosen, _ = choose_scheme(made, scheme, target, plan, parameters)
-    return Moderator(made, PlantedEngine(), chosen, seed=seed, reading_threads=2)
+    return Moderator(made, PlantedEngine(), chosen, seed=seed, reading_threads=2, frames=frames)
 
 
 @pytest.fixture
@@ -393,6 +396,18 @@ def test_a_run_is_not_resumed_in_another_precision(run, photos, tmp_path, monkey
     refused = run(*options, "--resume", "--precision", "low")
     assert "a run with precision 'fp32', not 'low'" in str(refused.exception)
     assert run(*options, "--resume").exit_code == 0
+
+
+def test_frames_of_an_animation(run, photos, tmp_path):
+    clear, bad = (Image.new("RGB", (SIDE, SIDE), (value, 1, 0)) for value in (0, 255))
+    (photos / "moving.gif").write_bytes(
+        hostile.encoded(clear, format="gif", save_all=True, append_images=[bad])
+    )
+    for frames, status in ((1, "clear"), (2, "flagged")):
+        out = tmp_path / f"{frames}.jsonl"
+        assert run(photos, "--out", out, "--frames", frames).exit_code == 0
+        last = json.loads(out.read_text().splitlines()[-1])
+        assert (Path(last["path"]).name, last["status"]) == ("moving.gif", status)
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
