@@ -146,10 +146,10 @@ def write_images(folder, bad):
     return files
 
 
-def planted_moderator(scheme="adaptive", *, seed=7, engine=None, **parameters):
+def planted_moderator(scheme="adaptive", *, seed=7, engine=None, frames=1, **parameters):
     bundle = planted_bundle()
     made = make_scheme(scheme, bundle.config.pool_sizes, **parameters)
-    return Moderator(bundle, engine or PlantedEngine(), made, seed=seed, reading_threads=2)
+    return Moderator(bundle, engine or PlantedEngine(), made, seed=seed, reading_threads=2, frames=frames)
 
 
 class Doubting(PlantedEngine):
@@ -183,10 +183,10 @@ def planted_plans():
     return [Plan(name, {"chunk": 104, **own}, p, sure, sure, sure) for p, name, own in choices]
 
 
-def moderator_by(way, *, seed=7):
+def moderator_by(way, *, seed=7, frames=1):
     """A moderator for one of `WAYS`."""
     bundle = planted_bundle()
     if WAYS[way] is None:
-        return Moderator(bundle, Doubting(), planted_plans(), seed=seed, reading_threads=2)
+        return Moderator(bundle, Doubting(), planted_plans(), seed=seed, reading_threads=2, frames=frames)
     name, parameters = WAYS[way]
-    return planted_moderator(name, engine=Doubting(), seed=seed, **parameters)
+    return planted_moderator(name, engine=Doubting(), seed=seed, frames=frames, **parameters)

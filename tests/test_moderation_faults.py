@@ -6,6 +6,7 @@ import tarfile
 import zipfile
 import zlib
 
+import hostile
 import numpy as np
 import pytest
 from PIL import Image
@@ -53,6 +54,9 @@ UNREADABLE = {
     "zero bytes": (lambda bad: b"", "the file is empty"),
     "no image": (lambda bad: b"a text that is named like a picture", "not a JPEG"),
     "50,000 x 50,000": (huge, "pixels"),
+    "palette without colours": (lambda bad: hostile.palette_png_without_palette(), "AssertionError"),
+    "1,000 scans": (lambda bad: hostile.jpeg_of_many_scans(1000, 64), "scans, more than the limit"),
+    "2 GB": (lambda bad: hostile.huge_webp(), "takes more than 700,000,000 bytes to decode"),
     "vanished": (None, "the file does not exist (any more)"),
 }
 ODD = {
@@ -60,8 +64,9 @@ ODD = {
     "animated": animated,
     "CMYK": lambda bad: encoded(plain(bad).convert("CMYK"), format="jpeg", quality=95),
     "16 bits": sixteen_bit,
+    "hidden default image": lambda bad: hostile.apng(plain(not bad), [plain(bad), plain(not bad)]),
 }
-ODD_ONES = (4, 50, 17, 51, 33, 52, 58, 53)
+ODD_ONES = (4, 50, 17, 51, 33, 52, 58, 53, 61, 54)
 """A bad and a clear image for each."""
 
 
@@ -236,3 +241,23 @@ def test_every_kind_of_source_gives_the_same_verdicts_in_its_order(
     if not kind.startswith("array"):
         assert [v.path.rsplit("/", 1)[-1] for v in found] == [file.name for file in files]
         assert [v.sha256 for v in found] == [v.sha256 for v in expected]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_one_bad_frame_flags_an_animation_if_frames_are_looked_at(folder, files, way):
+    number = 50
+    files[number].write_bytes(hostile.apng(plain(True), [plain(False)] * 4 + [plain(True)] * 2))
+    first = list(moderator_by(way).moderate(folder))
+    assert first[number].status == "clear"
+    moderator = moderator_by(way, frames=4)
+    found = list(moderator.moderate(folder))
+    assert (found[number].status, found[number].decided_by) == ("flagged", "individual")
+    assert found[number].note == "flagged by frame 4 of 4 that were looked at"
+    assert found[number].pools == first[number].pools
+    assert found[:number] + found[number + 1 :] == first[:number] + first[number + 1 :]
+    assert (moderator.totals.images, moderator.totals.flagged) == (IMAGES, len(BAD) + 1)
+
+
+def test_frames_are_no_more_than_are_decoded():
+    with pytest.raises(ValueError, match="frames=101, but it must lie between 1 and 100"):
+        moderator_by("individual", frames=101)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from poolsieve.images.sources import Item, Loaded, read_content
-from poolsieve.images.transforms import plain_view
+from poolsieve.images.reading import MAX_FRAMES
+from poolsieve.images.sources import Item, Loaded, read_views
 from poolsieve.schemes import Chunk, CostMeter, Decision, Evidence, Scheme
+from poolsieve.schemes.individual import Individual
 from poolsieve.verdicts import PoolReading, Verdict
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 DIGITS = 6
 """Decimals of numbers in records; more would tell engines apart and mean nothing."""
 
+_FRAMES_AT_ONCE = 100
+
 
 @dataclass(frozen=True)
 class PreparedImage:
@@ -30,9 +33,11 @@ class PreparedImage:
     Attributes:
         name: The image as the source names it.
         sha256: Hash of what it came from; None if that could not be read.
-        pixels: As the network takes them; None if it could not be read.  # (S, S, 3)
+        pixels: As the network takes them, of an animation the frame that is shown first; None if it could
+            not be read.  # (S, S, 3)
         reason: Why not.
         not_image: Whether that is because it is a file of another kind.
+        later: Further frames of an animation.
     """
 
     name: str
@@ -40,6 +45,7 @@ class PreparedImage:
     pixels: NDArray[np.uint8] | None
     reason: str | None
     not_image: bool = False
+    later: Sequence[NDArray[np.uint8]] = ()
 
 
 class ChunkJudge:
@@ -49,20 +55,21 @@ class ChunkJudge:
         bundle: What was trained.
         networks: An engine that runs it.
         seed: Seed of the order in which chunks are dealt into pools.
+        frames: Frames that are looked at of an animation.
     """
 
-    def __init__(self, bundle: Bundle, networks: Networks, seed: int) -> None:
-        self._bundle, self._networks, self._seed = bundle, networks, seed
+    def __init__(self, bundle: Bundle, networks: Networks, seed: int, frames: int = 1) -> None:
+        if not 1 <= frames <= MAX_FRAMES:
+            raise ValueError(f"frames={frames}, but it must lie between 1 and {MAX_FRAMES}")
+        self._bundle, self._networks, self._seed, self._frames = bundle, networks, seed, frames
         self._evidence = Evidence(bundle.calibration)
 
     def prepare(self, item: Item, data: Loaded) -> PreparedImage:
         """Read one image; `data` is what it holds, if it was loaded already. Any number of threads may."""
         config = self._bundle.config
-        content = read_content(item, data, at_least=config.input_size)
-        pixels = None
-        if content.image is not None:
-            pixels = plain_view(content.image, config.input_size, config.squaring)
-        return PreparedImage(item.name, content.sha256, pixels, content.reason, content.not_image)
+        views = read_views(item, data, size=config.input_size, squaring=config.squaring, frames=self._frames)
+        first = views.pixels[0] if views.pixels else None
+        return PreparedImage(item.name, views.sha256, first, views.reason, views.not_image, views.pixels[1:])
 
     def judge(
         self, images: Sequence[PreparedImage], number: int, first: int, scheme: Scheme, meter: CostMeter
@@ -110,7 +117,35 @@ class ChunkJudge:
                 scheme=str(scheme),
                 seed=self._seed,
             )
+        self._look_at_later_frames(images, verdicts, scheme, meter)
         return tuple(verdicts), decision
+
+    def _look_at_later_frames(
+        self, images: Sequence[PreparedImage], verdicts: list[Verdict], scheme: Scheme, meter: CostMeter
+    ) -> None:
+        """Flag what is clear by its first frame if another frame is flagged by a test of its own."""
+        later = [
+            (place, number, pixels)
+            for place, image in enumerate(images)
+            if verdicts[place].status == "clear"
+            for number, pixels in enumerate(image.later, 2)
+        ]
+        for start in range(0, len(later), _FRAMES_AT_ONCE):
+            some = later[start : start + _FRAMES_AT_ONCE]
+            frames = np.stack([pixels for _, _, pixels in some])
+            chunk = Chunk(
+                *(self._networks, self._evidence, meter, frames, np.arange(len(some)), len(some)), gated=False
+            )
+            decision = Individual(threshold=scheme.threshold).decide(chunk, np.random.default_rng(0))
+            for k, (place, number, _) in enumerate(some):
+                score = _rounded(decision.scores, k)
+                before = verdicts[place]
+                worse = before.status == "clear" or (score or 0.0) > (before.score or 0.0)
+                if decision.flags[k] and worse:
+                    shown = f"flagged by frame {number} of {len(images[place].later) + 1} that were looked at"
+                    verdicts[place] = replace(
+                        before, status="flagged", score=score, decided_by="individual", note=shown
+                    )
 
     def _error(self, image: PreparedImage, position: int, number: int, scheme: Scheme) -> Verdict:
         return Verdict(

@@ -164,6 +164,8 @@ class Moderator:
             and source give the same verdicts.
         reading_threads: Threads that read and decode images; None for as many as there are processors, at
             most 8.
+        frames: Frames that are looked at of an animation, evenly spaced. The first is judged like any image,
+            the others by the individual network; the verdict is the worst.
 
     Attributes:
         bundle: The bundle.
@@ -181,6 +183,7 @@ class Moderator:
         prevalence: float | None = None,
         seed: int | None = None,
         reading_threads: int | None = None,
+        frames: int = 1,
     ) -> None:
         self.bundle = bundle
         self._plans = None if isinstance(scheme, Scheme) else tuple(scheme)
@@ -189,7 +192,7 @@ class Moderator:
         self.seed = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
         if not 0 <= self.seed <= LARGEST_SEED:
             raise ValueError(f"seed={seed}, but it must lie between 0 and {LARGEST_SEED}")
-        self._chunk_judge = ChunkJudge(bundle, networks, self.seed)
+        self._chunk_judge = ChunkJudge(bundle, networks, self.seed, frames)
         self._threads = reading_threads or min(8, os.cpu_count() or 1)
         self._judging = threading.Lock()
         self.totals = self._new_totals()
@@ -225,6 +228,7 @@ class Moderator:
         threads: int | None = None,
         batch_size: int | None = None,
         precision: Literal["fp32", "low"] = "fp32",
+        frames: int = 1,
         **parameters: Any,
     ) -> Moderator:
         """Load a bundle and make it ready.
@@ -242,6 +246,7 @@ class Moderator:
             threads: Threads that the engine computes on.
             batch_size: Images or pools that go through the network at once.
             precision: "fp32", or "low" for half precision where engine and processor have it.
+            frames: As above.
             parameters: The scheme's own: pool_size, prevalence, chunk, ...; None stands for the default.
         """
         from poolsieve.bundles import load_bundle
@@ -254,7 +259,7 @@ class Moderator:
         sizes = loaded.config.pool_sizes
         first = made if isinstance(made, Scheme) else PlanFollower(made, sizes, prevalence).scheme
         opened.prepare(used_graphs(first, loaded.config))  # meanwhile the design is made and images are read
-        return cls(loaded, opened, made, prevalence=prevalence, seed=seed)
+        return cls(loaded, opened, made, prevalence=prevalence, seed=seed, frames=frames)
 
     def judge(self, image: AnyImage, *, name: str | None = None) -> Verdict:
         """Judge one image, as the only one of a run of its own.

@@ -6,9 +6,10 @@ import hashlib
 import os
 from collections.abc import Iterable
 
-import numpy as np
+from PIL import Image
 
-from poolsieve.images.sources import Item, Loaded, read_ahead
+from poolsieve.images.reading_ahead import read_ahead
+from poolsieve.images.sources import Item, Loaded
 from poolsieve.verdicts import Verdict
 
 _THREADS = min(8, os.cpu_count() or 1)
@@ -51,4 +52,5 @@ def _hashed(item: Item, data: Loaded) -> tuple[str, str | None]:
             return item.name, None
     except (OSError, ValueError):
         return item.name, None
-    return item.name, hashlib.sha256(content.data if isinstance(content, np.ndarray) else content).hexdigest()
+    whole = content.tobytes() if isinstance(content, Image.Image) else content
+    return item.name, hashlib.sha256(whole).hexdigest()

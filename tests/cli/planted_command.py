@@ -16,11 +16,13 @@ from poolsieve.moderation import Moderator
 from poolsieve.planning.choosing import choose_scheme
 
 
-def load_planted(bundle, *, engine, scheme, target, plan, seed, threads, batch_size, precision, **parameters):
+def load_planted(
+    bundle, *, engine, scheme, target, plan, seed, threads, batch_size, precision, frames, **parameters
+):
     """In place of `Moderator.load`: no trained network is needed to test the command."""
     made = planted_bundle()
     chosen, _ = choose_scheme(made, scheme, target, plan, parameters)
-    return Moderator(made, PlantedEngine(), chosen, seed=seed, reading_threads=2)
+    return Moderator(made, PlantedEngine(), chosen, seed=seed, reading_threads=2, frames=frames)
 
 
 def records(path):

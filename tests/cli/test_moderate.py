@@ -6,10 +6,11 @@ import time
 import zipfile
 from pathlib import Path
 
+import hostile
 import planted_command
 import pytest
 from PIL import Image
-from planted import Doubting, OneInSomePools, PlantedEngine, write_images
+from planted import SIDE, Doubting, OneInSomePools, PlantedEngine, write_images
 from planted_command import command, load_planted, records
 
 from poolsieve.images import sources
@@ -319,6 +320,18 @@ def test_a_run_is_not_resumed_in_another_precision(run, photos, tmp_path, monkey
     refused = run(*options, "--resume", "--precision", "low")
     assert "a run with precision 'fp32', not 'low'" in str(refused.exception)
     assert run(*options, "--resume").exit_code == 0
+
+
+def test_frames_of_an_animation(run, photos, tmp_path):
+    clear, bad = (Image.new("RGB", (SIDE, SIDE), (value, 1, 0)) for value in (0, 255))
+    (photos / "moving.gif").write_bytes(
+        hostile.encoded(clear, format="gif", save_all=True, append_images=[bad])
+    )
+    for frames, status in ((1, "clear"), (2, "flagged")):
+        out = tmp_path / f"{frames}.jsonl"
+        assert run(photos, "--out", out, "--frames", frames).exit_code == 0
+        last = json.loads(out.read_text().splitlines()[-1])
+        assert (Path(last["path"]).name, last["status"]) == ("moving.gif", status)
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])

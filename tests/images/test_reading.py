@@ -3,13 +3,14 @@ import os
 import struct
 import zlib
 
+import hostile
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 
-from poolsieve.images import UnreadableImage, decode_image, read_image
+from poolsieve.images import UnreadableImage, decode_frames, decode_image, read_image
 
 
 def encoded(image, **options):
@@ -119,6 +120,92 @@ def test_of_an_animation_the_first_frame_is_read(photo, ending):
     left, right = corners(decode_image(data))
     assert np.allclose(left, [255, 0, 0], atol=12)
     assert np.allclose(right, [0, 0, 255], atol=12)
+
+
+COLOURS = [(255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0), (0, 255, 255), (255, 0, 255), (0, 0, 0)]
+
+
+def moving(ending, colours=COLOURS):
+    frames = [Image.new("RGB", (16, 16), colour) for colour in colours]
+    options = {"lossless": True} if ending == "webp" else {}
+    return encoded(frames[0], format=ending, save_all=True, append_images=frames[1:], duration=100, **options)
+
+
+def colours_of(images):
+    return [tuple(np.asarray(image)[8, 8].tolist()) for image in images]
+
+
+def test_the_hidden_image_of_an_apng_is_not_what_is_judged():
+    frames = [Image.new("RGB", (16, 16), colour) for colour in COLOURS[1:]]
+    data = hostile.apng(Image.new("RGB", (16, 16), COLOURS[0]), frames)
+    assert colours_of([decode_image(data)]) == [COLOURS[1]]
+    assert colours_of(decode_frames(data, frames=100)) == COLOURS[1:]
+    assert colours_of(decode_frames(data, frames=2)) == [COLOURS[1], COLOURS[-1]]
+    only = hostile.apng(Image.new("RGB", (16, 16), COLOURS[0]), frames[:1])
+    assert colours_of([decode_image(only)]) == [COLOURS[1]]
+
+
+def test_an_apng_that_ends_before_its_first_frame_is_unreadable():
+    data = hostile.apng(Image.new("RGB", (16, 16)), [Image.new("RGB", (16, 16), "red")])
+    without = data[: data.index(b"fcTL") - 4] + data[-12:]
+    with pytest.raises(UnreadableImage, match="damaged or truncated"):
+        decode_image(without)
+
+
+@pytest.mark.parametrize("ending", ["gif", "webp", "png"])
+@pytest.mark.parametrize(("count", "expected"), [(1, [0]), (2, [0, 6]), (3, [0, 3, 6]), (100, range(7))])
+def test_frames_of_an_animation_are_evenly_spaced(ending, count, expected):
+    found = decode_frames(moving(ending), frames=count)
+    assert colours_of(found) == [COLOURS[k] for k in expected]
+
+
+def test_an_image_that_does_not_move_has_one_frame(photo):
+    for ending in ("jpeg", "png", "gif", "webp", "bmp"):
+        assert len(decode_frames(encoded(photo, format=ending), frames=10)) == 1
+    for wrong in (0, 101):
+        with pytest.raises(ValueError, match=f"frames is {wrong}; give a number from 1 to 100"):
+            decode_frames(encoded(photo, format="png"), frames=wrong)
+
+
+def test_a_missing_frame_makes_an_animation_unreadable():
+    data = moving("gif")
+    with pytest.raises(UnreadableImage, match="damaged or truncated"):
+        decode_frames(moving("png")[:-200], frames=100)
+    assert len(decode_frames(data, frames=100)) == 7
+
+
+def test_what_the_first_frame_of_a_gif_leaves_free_is_background():
+    """As browsers show it; Pillow would fill it with the first colour of the palette."""
+    image = Image.new("P", (16, 16), 1)
+    image.putpalette([255, 0, 0, 0, 0, 255])
+    data = bytearray(encoded(image, format="gif"))
+    data[6:10] = struct.pack("<2H", 32, 32)  # a larger screen than the frame
+    place = data.index(b"," + struct.pack("<4H", 0, 0, 16, 16))
+    data[place + 1 : place + 5] = struct.pack("<2H", 8, 8)
+    pixels = np.asarray(decode_image(bytes(data)))
+    assert (pixels[8:24, 8:24] == [0, 0, 255]).all()
+    assert (pixels[:8] == 255).all()
+    assert (pixels[24:] == 255).all()
+
+
+def test_whatever_a_decoder_raises_is_an_unreadable_image():
+    with pytest.raises(UnreadableImage, match=r"damaged or truncated \(AssertionError\)"):
+        decode_image(hostile.palette_png_without_palette())
+
+
+@pytest.mark.parametrize("turn", range(1, 9))
+@pytest.mark.parametrize("size", [(40, 20), (4800, 2400)])
+def test_every_orientation_is_as_pillow_turns_it(turn, size):
+    """Large images are turned after they were reduced."""
+    picture = Image.new("RGB", size, (0, 0, 255))
+    picture.paste((255, 0, 0), (0, 0, size[0] // 4, size[1] // 4))
+    exif = Image.Exif()
+    exif[0x0112] = turn
+    data = encoded(picture, format="png", exif=exif, compress_level=1)
+    found = decode_image(data, at_least=10)
+    expected = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).resize(found.size, Image.Resampling.BOX)
+    assert found.size[0] / found.size[1] == pytest.approx(expected.size[0] / expected.size[1], rel=0.01)
+    assert np.abs(np.asarray(found).astype(int) - np.asarray(expected)).max() <= 1
 
 
 @pytest.mark.parametrize("ending", ["png", "jpeg", "webp"])

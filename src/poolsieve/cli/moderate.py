@@ -150,6 +150,10 @@ def moderate(
     recompute: Annotated[
         bool, typer.Option("--recompute", help="dorfman: run whole networks in the second round.")
     ] = False,
+    frames: Annotated[
+        int,
+        typer.Option(help="Frames of an animation that are looked at, evenly spaced; the worst counts."),
+    ] = 1,
     threads: Annotated[int | None, typer.Option(help="Threads that the networks run on.")] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Images or pools that go through a network at once.")
@@ -218,6 +222,7 @@ def moderate(
             threads=threads,
             batch_size=batch_size,
             precision=precision,
+            frames=frames,
             chunk=chunk,
             pool_size=pool_size,
             pools_per_image=pools_per_image,
@@ -238,6 +243,7 @@ def moderate(
             "bundle": moderator.bundle.hash,
             "scheme": moderator.description,
             "seed": moderator.seed,
+            "frames": frames,
             "precision": precision,  # another engine would say the same, half precision not quite
         }
         log = VerdictLog.resume(out, header) if resume else VerdictLog.begin(out, header, replace=force)

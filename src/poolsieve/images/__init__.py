@@ -11,7 +11,7 @@ from poolsieve.images.datasets import (
     ImageDataset,
     load_dataset,
 )
-from poolsieve.images.reading import UnreadableImage, decode_image, read_image
+from poolsieve.images.reading import UnreadableImage, decode_frames, decode_image, read_image
 from poolsieve.images.transforms import ViewSettings, plain_view, random_view
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "ImageDataset",
     "UnreadableImage",
     "ViewSettings",
+    "decode_frames",
     "decode_image",
     "load_dataset",
     "plain_view",

@@ -1,7 +1,8 @@
 """Reading one image file into RGB pixels, or saying why it cannot be read.
 
 Files come from strangers, so nothing about them is believed: the format is told by content and must be on a
-short list, bytes are counted before they are read and pixels before they are decoded.
+short list, bytes are counted before they are read and pixels before they are decoded. What is here decodes in
+this process; `guarded_decoding` does the same in processes with limits of time and memory.
 """
 
 from __future__ import annotations
@@ -9,17 +10,17 @@ from __future__ import annotations
 import io
 import os
 import stat
-import struct
 import threading
 import warnings
-import zlib
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import numpy as np
-from PIL import Image, ImageFile, ImageOps
+# Pillow would take in all its plugins to find that of WebP.
+from PIL import ExifTags, Image, ImageFile, WebPImagePlugin  # noqa: F401
 
+from poolsieve.images.heif import heif_format, open_heif
 from poolsieve.shown_text import shown
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
@@ -31,19 +32,38 @@ MAX_BYTES = 100_000_000
 BACKGROUND = (255, 255, 255)
 """What transparent pixels are laid on: white, as most pages are."""
 LARGE_PIXELS = 8_000_000
-"""Images above this are decoded one at a time, so that several threads do not fill the memory together, and
-are reduced at once to what is needed of them."""
-_ROWS = 256
-_OPENED_FORMATS = (*FORMATS, "MPO")
-"""What Pillow says of images that it opened as one of `FORMATS`: MPO are JPEGs that hold another image."""
+"""Images that are larger than this when they are decoded are reduced at once to what is needed of them."""
+LARGE_MEMORY = 104_000_000
+"""Images whose decoding takes more bytes than this are decoded one at a time in this process, so that several
+threads do not fill the memory together."""
+MAX_FRAMES = 100
+"""The most frames that are taken of an animation."""
+MAX_SCANS = 100
+"""JPEGs that come in more scans are refused; ordinary progressive ones have about ten."""
+ANIMATED = ("GIF", "WEBP", "PNG", "AVIF")
+"""Formats whose frames are one after the other the same picture; HEIC holds pictures beside each other."""
+_STRIP_PIXELS = 1_000_000
+_STILL_BYTES = {"PNG": 4, "BMP": 5, "GIF": 5, "WEBP": 18, "HEIF": 12, "AVIF": 18}
+_MOVING_BYTES = {"PNG": 13, "GIF": 14, "WEBP": 18, "AVIF": 18}
+"""Bytes for each pixel that are held while an image or one of an animation's frames is decoded; measured."""
+_COPIES = 13
+"""Bytes for each pixel of an image with its copies in RGBA and RGB and its transparency."""
+
+_OPENED_FORMATS = (*FORMATS, "MPO", "HEIF", "AVIF")
+"""What Pillow says of images that it opened as a format that is read; MPO are JPEGs with another image."""
 _opened_images = threading.Lock()
 """Two threads may have opened one image, which must be decoded once."""
 
-_DECODER_ERRORS = (
-    *(OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, MemoryError),
-    *(OverflowError, struct.error, zlib.error, AttributeError),
-)
-"""What Pillow's decoders let through on damaged data."""
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What brings an image upright, by its EXIF orientation."""
 
 # Our own limit takes the place of Pillow's warning, which would go to the terminal once for a whole run.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
@@ -132,11 +152,11 @@ def decode_image(
 ) -> Image.Image:
     """Decode the bytes of an image file as RGB, upright.
 
-    Of an animation the first frame is taken. Transparent pixels are laid on `BACKGROUND`, so that colours
-    hidden under them do not show; 16-bit grey is scaled to 8 bits.
+    Of an animation the frame is taken that a browser shows first. Transparent pixels are laid on
+    `BACKGROUND`, so that colours hidden under them do not show; 16-bit grey is scaled to 8 bits.
 
     Args:
-        data: Content of a JPEG, PNG, WebP, GIF or BMP file.
+        data: Content of a JPEG, PNG, WebP, GIF or BMP file, or with the extra `heif` of a HEIC or AVIF file.
         path: Only the name given in errors.
         max_pixels: Refuse images that claim more pixels.
         at_least: The size that the image will be brought to. A JPEG whose sides are several times larger is
@@ -146,16 +166,42 @@ def decode_image(
     Raises:
         UnreadableImage: If the bytes are no image, or a damaged, truncated or oversized one.
     """
-    if not data:
-        raise UnreadableImage(path, "the file is empty")
+    return decode_frames(data, path, frames=1, max_pixels=max_pixels, at_least=at_least)[0]
+
+
+def decode_frames(
+    data: bytes,
+    path: str | os.PathLike[str] = "<bytes>",
+    *,
+    frames: int,
+    max_pixels: int = MAX_PIXELS,
+    at_least: int | None = None,
+) -> list[Image.Image]:
+    """Decode several frames of an animation, evenly spaced from the first to the last that is shown.
+
+    Args:
+        data: As in `decode_image`; of an image that does not move the only frame is given.
+        path: As in `decode_image`.
+        frames: The most frames to take, at most `MAX_FRAMES`; one is the frame that is shown first.
+        max_pixels: As in `decode_image`, for each frame.
+        at_least: As in `decode_image`.
+
+    Raises:
+        UnreadableImage: If one of these frames cannot be decoded.
+    """
+    if not 1 <= frames <= MAX_FRAMES:
+        raise ValueError(f"frames is {frames}; give a number from 1 to {MAX_FRAMES}")
+    with decoder_errors(path, max_pixels), open_image(data, path, max_pixels) as image:
+        if memory_needed(image, at_least) <= LARGE_MEMORY:
+            return list(decoded(image, at_least, frames))
+        return _large_reader.submit(lambda: list(decoded(image, at_least, frames))).result()
+
+
+@contextmanager
+def decoder_errors(path: str | os.PathLike[str], max_pixels: int = MAX_PIXELS) -> Iterator[None]:
+    """Whatever a decoder raises becomes UnreadableImage."""
     try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            check_pixels(path, image.size, max_pixels)
-            if at_least is not None:
-                image.draft("RGB", (at_least, at_least))  # neither side will be smaller
-            if image.width * image.height <= LARGE_PIXELS:
-                return _decoded(image)
-            return _large_reader.submit(_decoded_and_reduced, image, at_least).result()
+        yield
     except UnreadableImage:
         raise
     except Image.UnidentifiedImageError:
@@ -164,27 +210,116 @@ def decode_image(
         raise UnreadableImage(
             path, f"its header claims more pixels than the limit of {max_pixels:,}"
         ) from None
-    except _DECODER_ERRORS as error:
-        raise UnreadableImage(path, f"damaged or truncated ({error})") from None
+    except MemoryError:
+        raise UnreadableImage(path, "decoding it takes more memory than there is for an image") from None
+    except Exception as error:
+        raise UnreadableImage(path, f"damaged or truncated ({str(error) or type(error).__name__})") from None
 
 
-def _decoded(image: Image.Image) -> Image.Image:
-    image.load()
-    _turn_upright(image)
-    return _as_rgb(image)
+def open_image(data: bytes, path: str | os.PathLike[str], max_pixels: int = MAX_PIXELS) -> Image.Image:
+    """Read the header of an image; to be used inside `decoder_errors`.
+
+    Raises:
+        UnreadableImage: If it is of no format that is read, or claims more than `max_pixels` pixels.
+    """
+    if not data:
+        raise UnreadableImage(path, "the file is empty")
+    # In compressed data 255 is never followed by 218; what else is in the file may have it by chance.
+    if data.startswith(b"\xff\xd8") and (scans := data.count(b"\xff\xda")) > MAX_SCANS + len(data) // 20_000:
+        raise UnreadableImage(path, f"a JPEG in {scans:,} scans, more than the limit of {MAX_SCANS}")
+    kind = heif_format(data)
+    if kind is None:
+        image: Image.Image = Image.open(io.BytesIO(data), formats=FORMATS)
+    else:
+        try:
+            image = open_heif(data, kind)
+        except ImportError as error:
+            raise UnreadableImage(
+                path, f"HEIC and AVIF images need an extra: pip install 'poolsieve[heif]' ({error})"
+            ) from None
+        except Image.UnidentifiedImageError:
+            raise UnreadableImage(path, "damaged or truncated (no sound HEIC or AVIF header)") from None
+    check_pixels(path, image.size, max_pixels)
+    return image
 
 
-def _decoded_and_reduced(image: Image.Image, at_least: int | None) -> Image.Image:
-    """A large image, brought near the size asked for by a whole factor."""
-    decoded = _decoded(image)
-    factor = 1 if at_least is None else min(decoded.size) // at_least
-    return decoded.reduce(factor) if factor > 1 else decoded
+def memory_needed(image: Image.Image, at_least: int | None) -> int:
+    """About the most bytes that `decoded` takes for an open image, whatever it holds inside."""
+    pixels = image.width * image.height
+    if image.format == "JPEG":
+        # A JPEG in several scans keeps all its coefficients, at full size however small it is decoded.
+        layers = [(across, down) for _, across, down, _ in getattr(image, "layer", [])] or [(1, 1)]
+        most = max(across for across, _ in layers) * max(down for _, down in layers)
+        coefficients = 2 * pixels * sum(across * down for across, down in layers) // most
+        scale = 1 if at_least is None else _draft_scale(image.size, at_least)
+        return coefficients + _COPIES * pixels // scale**2
+    copies = _COPIES if at_least is None or pixels <= LARGE_PIXELS else 0
+    moving = image.format in _MOVING_BYTES and getattr(image, "is_animated", False)
+    return ((_MOVING_BYTES if moving else _STILL_BYTES)[image.format or ""] + copies) * pixels
 
 
-def _turn_upright(image: Image.Image) -> None:
+def _draft_scale(size: tuple[int, int], wanted: int) -> int:
+    return next(scale for scale in (8, 4, 2, 1) if scale == 1 or min(size) // scale >= wanted)
+
+
+def decoded(image: Image.Image, at_least: int | None, frames: int = 1) -> Iterator[Image.Image]:
+    """The frames of an open image as RGB, upright, near the size asked for; inside `decoder_errors`."""
+    if at_least is not None and image.format == "JPEG":
+        image.draft("RGB", (at_least, at_least))  # neither side will be smaller
+    for number in _frame_numbers(image, frames):
+        if number != image.tell():
+            image.seek(number)
+        image.load()
+        turn = _turn(image)
+        shown = _shown_part(image)
+        factor = 1 if at_least is None else min(image.size) // at_least
+        if factor > 1 and image.width * image.height > LARGE_PIXELS:
+            rgb = _reduced(shown, factor)
+        else:
+            rgb = _as_rgb(shown)
+        yield rgb if turn is None else rgb.transpose(turn)
+
+
+def _frame_numbers(image: Image.Image, frames: int) -> list[int]:
+    """Which frames of an animation to take, evenly spaced."""
+    if image.format not in ANIMATED:
+        return [image.tell()]
+    # The default image of an APNG need not be part of the animation, and then no browser shows it.
+    first = 1 if getattr(image, "default_image", False) else 0
+    if frames == 1:
+        return [first]
+    last = getattr(image, "n_frames", 1) - 1
+    return sorted({first + round(k * (last - first) / (frames - 1)) for k in range(frames)})
+
+
+def _turn(image: Image.Image) -> Image.Transpose | None:
     # Damaged EXIF on a sound image: it is shown as it lies, as viewers do.
-    with suppress(*_DECODER_ERRORS):
-        ImageOps.exif_transpose(image, in_place=True)
+    with suppress(Exception):
+        return _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
+    return None
+
+
+def _shown_part(image: Image.Image) -> Image.Image:
+    """The image; of a GIF whose first frame does not fill it, that frame on the background."""
+    if image.format != "GIF" or image.tell() != 0:
+        return image
+    extent = getattr(image, "dispose_extent", None)
+    if extent is None or extent == (0, 0, *image.size):
+        return image
+    canvas = Image.new("RGB", image.size, BACKGROUND)
+    canvas.paste(_as_rgb(image.crop(extent)), extent[:2])
+    return canvas
+
+
+def _reduced(image: Image.Image, factor: int) -> Image.Image:
+    """A large image as RGB, reduced by a whole factor; in strips, as a copy of the whole takes room."""
+    width, height = -(-image.width // factor), -(-image.height // factor)
+    small = Image.new("RGB", (width, height))
+    rows = max(1, _STRIP_PIXELS // image.width // factor) * factor
+    for top in range(0, image.height, rows):
+        strip = image.crop((0, top, image.width, min(top + rows, image.height)))
+        small.paste(_as_rgb(strip).reduce(factor), (0, top // factor))
+    return small
 
 
 def _as_rgb(image: Image.Image) -> Image.Image:
@@ -195,19 +330,23 @@ def _as_rgb(image: Image.Image) -> Image.Image:
         canvas = Image.new("RGB", layered.size, BACKGROUND)
         canvas.paste(layered, mask=layered.getchannel("A"))
         return canvas
-    return image.convert("RGB")
+    # Of other formats a copy, as their images hold on to decoders or become the next frame.
+    return image if image.mode == "RGB" and image.format == "JPEG" else image.convert("RGB")
 
 
 def _from_wide_grey(image: Image.Image) -> Image.Image:
     """16-bit grey, which Pillow's own conversion would clip at 255."""
+    import numpy as np  # here, as a process that only decodes starts sooner without it
+
     transparent = image.info.get("transparency")
     grey = np.empty((image.height, image.width), dtype=np.uint8)
-    for top in range(0, image.height, _ROWS):  # in strips, as wide numbers take room
-        values = np.asarray(image.crop((0, top, image.width, min(top + _ROWS, image.height))))
+    rows = max(1, _STRIP_PIXELS // image.width)
+    for top in range(0, image.height, rows):  # in strips, as wide numbers take room
+        values = np.asarray(image.crop((0, top, image.width, min(top + rows, image.height))))
         strip = np.clip(np.round(values / 257), 0, 255).astype(np.uint8)
         if isinstance(transparent, int):
             strip = np.where(values == transparent, np.uint8(BACKGROUND[0]), strip)
-        grey[top : top + _ROWS] = strip
+        grey[top : top + rows] = strip
     return Image.fromarray(grey).convert("RGB")
 
 
@@ -232,9 +371,7 @@ def convert_image(
     check_pixels(path, image.size, max_pixels)
     if 0 in image.size:
         raise UnreadableImage(path, f"{image.width} x {image.height} pixels are no image")
-    try:
+    with decoder_errors(path, max_pixels):
         with _opened_images:
             own = image.copy()
-        return _decoded(own)
-    except _DECODER_ERRORS as error:
-        raise UnreadableImage(path, f"damaged or truncated ({error})") from None
+        return next(decoded(own, None))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import islice
 from typing import TypeVar
 
-from poolsieve.images.sources import Item, Loaded
+from poolsieve.images.sources import Item, Loaded, room_for
 
 Result = TypeVar("Result")
 
@@ -76,13 +77,18 @@ def start_preparing(
     """
     if not item.sequential:
         return workers.submit(prepare, item, None)
+    room = ExitStack()
+    room.enter_context(room_for(item))
     data: Loaded
     try:
         data = item.load()
     except (OSError, ValueError) as error:
         data = error
     if isinstance(data, bytes):
-        return workers.submit(prepare, item, data)
+        task = workers.submit(prepare, item, data)
+        task.add_done_callback(lambda _: room.close())
+        return task
     done: Future[Result] = Future()
-    done.set_result(prepare(item, data))
+    with room:
+        done.set_result(prepare(item, data))
     return done

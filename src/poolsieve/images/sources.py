@@ -9,25 +9,25 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import lzma
 import os
 import sys
-import tarfile
-import zipfile
-import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
+from poolsieve.images.archives import MemberItem, tar_items, zip_items
+from poolsieve.images.guarded_decoding import shared_decoder
 from poolsieve.images.image_files import HEAD_BYTES, TAR_ENDINGS, is_archive, seems_image
 from poolsieve.images.in_memory import HeldImage, held_item
 from poolsieve.images.own_outputs import OwnOutputs
-from poolsieve.images.reading import MAX_BYTES, UnreadableImage, check_bytes, decode_image, read_limited
+from poolsieve.images.reading import MAX_BYTES, UnreadableImage, read_limited
+from poolsieve.images.transforms import Squaring, plain_view
 
 STANDARD_INPUT = "-"
 PATH_COLUMNS = ("file", "path", "image", "filename")
@@ -35,7 +35,9 @@ PATH_COLUMNS = ("file", "path", "image", "filename")
 LITTER = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 """Files that systems leave in folders; the only ones that a folder's listing passes over."""
 _INNER_ARCHIVE = "an archive within a source is not opened; give it as a source itself"
-_ARCHIVE_ERRORS = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError)
+_SMALL_FILE = 1_000_000
+_MAX_LINE = 1_000_000
+"""Characters of a line in a JSONL file."""
 
 AnyImage = str | os.PathLike[str] | HeldImage
 AnySource = AnyImage | Iterable[AnyImage]
@@ -64,34 +66,17 @@ class FileItem:
     max_bytes: int = MAX_BYTES
     sequential: Literal[False] = False
 
+    @property
+    def size(self) -> int:
+        """Bytes that loading it takes, as far as is known."""
+        try:
+            return os.stat(self.name).st_size  # noqa: PTH116 - a Path costs more than the call
+        except (OSError, ValueError):
+            return 0
+
     def load(self) -> bytes:
         """Its bytes."""
         return read_limited(self.name, self.max_bytes)
-
-
-@dataclass(frozen=True)
-class MemberItem:
-    """A member of an archive; `read` gives at most the number of bytes asked for."""
-
-    name: str
-    size: int
-    read: Callable[[int], bytes]
-    max_bytes: int = MAX_BYTES
-    sequential: bool = False
-
-    def load(self) -> bytes:
-        """Its bytes, unpacked in memory; the size that the archive claims is not believed."""
-        check_bytes(self.name, self.size, self.max_bytes)
-        try:
-            data = self.read(self.max_bytes + 1)
-        except (RuntimeError, NotImplementedError) as error:  # what zipfile says of passwords and methods
-            raise UnreadableImage(self.name, str(error)) from None
-        except UnreadableImage:
-            raise
-        except (*_ARCHIVE_ERRORS, ValueError) as error:
-            raise UnreadableImage(self.name, f"damaged in the archive ({error})") from None
-        check_bytes(self.name, len(data), self.max_bytes)
-        return data
 
 
 @dataclass(frozen=True)
@@ -107,6 +92,24 @@ class Content:
     not_image: bool = False
 
 
+@dataclass(frozen=True)
+class Views:
+    """What an item holds as a network takes it, or why there is nothing.
+
+    Attributes:
+        sha256: Hash of the bytes it came from.
+        pixels: Arrays of shape (size, size, 3): one, or several of an animation.
+        reason: Why there are none.
+        not_image: Whether that is because it is a file of another kind.
+    """
+
+    sha256: str | None
+    pixels: Sequence[NDArray[np.uint8]]
+    reason: str | None
+    not_image: bool = False
+
+
+Result = TypeVar("Result")
 Loaded = bytes | Image.Image | OSError | ValueError | None
 """What an item held if it was loaded already, or the error of loading it; None if it was not."""
 
@@ -119,27 +122,76 @@ def read_content(item: Item, data: Loaded, at_least: int) -> Content:
         data: What it holds or the error, if it was loaded already.
         at_least: The size that the image will be brought to, as in `decode_image`.
     """
+
+    def decode(content: bytes | Image.Image) -> Image.Image:
+        if isinstance(content, Image.Image):
+            return content
+        return Image.fromarray(shared_decoder().decode(content, item.name, at_least=at_least)[0])
+
+    return Content(*_read(item, data, decode))
+
+
+def read_views(item: Item, data: Loaded, *, size: int, squaring: Squaring, frames: int = 1) -> Views:
+    """Read one item as a network takes it; whatever is wrong with it becomes the reason.
+
+    Args:
+        item: What to read.
+        data: What it holds or the error, if it was loaded already.
+        size: Sides of the square.
+        squaring: How an image becomes a square, as in `plain_view`.
+        frames: The most frames that are taken of an animation, evenly spaced.
+    """
+
+    def decode(content: bytes | Image.Image) -> Sequence[NDArray[np.uint8]]:
+        if isinstance(content, Image.Image):
+            return [plain_view(content, size, squaring)]
+        decoder = shared_decoder()
+        return decoder.decode(content, item.name, at_least=size, squaring=squaring, frames=frames)
+
+    sha256, pixels, reason, not_image = _read(item, data, decode)
+    return Views(sha256, pixels or (), reason, not_image)
+
+
+def _read(
+    item: Item, data: Loaded, decode: Callable[[bytes | Image.Image], Result]
+) -> tuple[str | None, Result | None, str | None, bool]:
+    """Hash and content of an item, or why there is none, and whether it is no image at all."""
     sha256 = content = None
     try:
         if isinstance(data, Exception):
             raise data
-        content = item.load() if data is None else data
-        if isinstance(content, Image.Image):
-            return Content(hashlib.sha256(content.tobytes()).hexdigest(), content, None)
-        sha256 = hashlib.sha256(content).hexdigest()
-        return Content(sha256, decode_image(content, item.name, at_least=at_least), None)
+        with nullcontext() if data is not None or _is_small(item) else room_for(item):
+            content = item.load() if data is None else data
+            whole = content.tobytes() if isinstance(content, Image.Image) else content
+            sha256 = hashlib.sha256(whole).hexdigest()
+            return sha256, decode(content), None, False
     except UnreadableImage as error:
-        if not isinstance(item, FileItem | MemberItem):  # what is given as an image is one
-            return Content(sha256, None, error.reason)
-        head = content[:HEAD_BYTES] if isinstance(content, bytes) else _head_of(item)
-        if head is None or seems_image(item.name, head):
-            return Content(sha256, None, error.reason)
-        reason = _INNER_ARCHIVE if is_archive(item.name) else error.reason
-        return Content(sha256, None, reason, not_image=True)
+        reason, not_image = _told_apart(item, content if isinstance(content, bytes) else None, error)
+        return sha256, None, reason, not_image
     except FileNotFoundError:
-        return Content(None, None, "the file does not exist (any more)")
+        return None, None, "the file does not exist (any more)", False
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
-        return Content(None, None, f"cannot be read: {getattr(error, 'strerror', None) or error}")
+        return None, None, f"cannot be read: {getattr(error, 'strerror', None) or error}", False
+
+
+def _told_apart(item: Item, content: bytes | None, error: UnreadableImage) -> tuple[str, bool]:
+    """The reason, and whether the item is a file of another kind and not an image that cannot be read."""
+    if not isinstance(item, FileItem | MemberItem):  # what is given as an image is one
+        return error.reason, False
+    head = _head_of(item) if content is None else content[:HEAD_BYTES]
+    if head is None or seems_image(item.name, head):
+        return error.reason, False
+    return _INNER_ARCHIVE if is_archive(item.name) else error.reason, True
+
+
+def room_for(item: Item) -> AbstractContextManager[None]:
+    """Its share of the bytes that all readers may hold together."""
+    return shared_decoder().file_bytes.hold(min(getattr(item, "size", 0), MAX_BYTES))
+
+
+def _is_small(item: Item) -> bool:
+    """Whether it need not be counted, as long as only a few are loaded at a time."""
+    return getattr(item, "size", 0) <= _SMALL_FILE
 
 
 def _head_of(item: Item) -> bytes | None:
@@ -235,9 +287,9 @@ def _items_of_path(path: str, column: str | None, max_bytes: int, outputs: OwnOu
     if lower.endswith((".jsonl", ".ndjson")):
         return _files(_relative(path, _jsonl_paths(Path(path), column)), max_bytes)
     if lower.endswith(".zip"):
-        return _zip_items(path, max_bytes)
+        return zip_items(path, max_bytes)
     if lower.endswith(TAR_ENDINGS):
-        return _tar_items(path, max_bytes)
+        return tar_items(path, max_bytes)
     return iter([FileItem(path, max_bytes)])
 
 
@@ -269,7 +321,14 @@ def _walk(folder: str) -> Iterator[str]:
 
 
 def _below(folder: str, entries: Iterable[tuple[str, bool]]) -> Iterator[str]:
-    for name, is_folder in entries:
+    # A stack of its own, as folders may be deeper than Python's.
+    levels = [(folder, iter(entries))]
+    while levels:
+        folder, level = levels[-1]
+        name, is_folder = next(level, ("", False))
+        if not name:
+            levels.pop()
+            continue
         path = os.path.join(folder, name)  # noqa: PTH118 - a million Path objects cost seconds
         if is_folder:
             try:
@@ -277,7 +336,7 @@ def _below(folder: str, entries: Iterable[tuple[str, bool]]) -> Iterator[str]:
             except OSError:  # it is gone, or nobody may look into it
                 yield path  # reading it tells why
             else:
-                yield from _below(path, inside)
+                levels.append((path, iter(inside)))
         elif name not in LITTER and not (os.path.islink(path) and os.path.isdir(path)):  # noqa: PTH112, PTH114
             yield path
 
@@ -308,12 +367,14 @@ def _csv_paths(table: Path, column: str | None) -> Iterator[str]:
 
 def _jsonl_paths(table: Path, column: str | None) -> Iterator[str]:
     with table.open(encoding="utf-8-sig") as stream:
-        for number, line in enumerate(stream, 1):
+        for number, line in enumerate(iter(lambda: stream.readline(_MAX_LINE), ""), 1):
             if not line.strip():
                 continue
+            if len(line) == _MAX_LINE:
+                raise ValueError(f"{table}, line {number}: longer than {_MAX_LINE:,} characters")
             try:
                 record = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ValueError(f"{table}, line {number}: not JSON ({error})") from None
             if not isinstance(record, dict):
                 raise ValueError(f"{table}, line {number}: not an object with a path in it")
@@ -333,53 +394,3 @@ def _path_column(table: Path, columns: Sequence[str], wanted: str | None) -> str
         f"{table} has no column {' or '.join(map(repr, names))}; it has {there}. "
         "Name the column of the paths with --column"
     )
-
-
-def _zip_items(path: str, max_bytes: int) -> Iterator[Item]:
-    try:
-        archive = zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
-        raise ValueError(f"{path}: no zip archive, or a damaged one ({error})") from None
-    for member in archive.infolist():  # left open: items are read after the listing has ended
-        if not member.is_dir():
-            name = f"{path}/{member.filename}"
-            yield MemberItem(name, member.file_size, _zip_reader(archive, member), max_bytes)
-
-
-def _zip_reader(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Callable[[int], bytes]:
-    def read(limit: int) -> bytes:
-        with archive.open(member) as content:
-            return content.read(limit)
-
-    return read
-
-
-def _tar_items(path: str, max_bytes: int) -> Iterator[Item]:
-    try:
-        archive = tarfile.open(path, mode="r|*")  # noqa: SIM115 - closed below
-    except (tarfile.TarError, EOFError) as error:
-        raise ValueError(f"{path}: no tar archive, or a damaged one ({error})") from None
-    with archive:
-        while True:
-            try:
-                member = archive.next()
-            except (*_ARCHIVE_ERRORS, OSError) as error:
-                # What comes before the damage is judged; that something is missing is on record.
-                yield MemberItem(path, 0, _refuse(path, f"the archive is damaged from here on ({error})"))
-                return
-            if member is None:
-                return
-            archive.members.clear()  # type: ignore[attr-defined]  # it would grow with the archive
-            name = f"{path}/{member.name}"
-            content = archive.extractfile(member) if member.isreg() else None
-            if content is not None:
-                yield MemberItem(name, member.size, content.read, max_bytes, sequential=True)
-            elif not member.isdir():
-                yield MemberItem(name, 0, _refuse(name, "a link or device in an archive is not followed"))
-
-
-def _refuse(name: str, reason: str) -> Callable[[int], bytes]:
-    def read(limit: int) -> bytes:
-        raise UnreadableImage(name, reason)
-
-    return read
