@@ -107,7 +107,7 @@ def outcomes(
             below = table.reshape(len(trial.bounds) + 1, -1).cumsum(
                 axis=0
             )  # each bound; all, in the last row
-            missed = below[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
+            missed = below[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:].astype(np.float64)  # no try gives integers
             # Images that exceed a threshold may weigh more or less than they are.
             pooled = column[kind & ~trial.cleared & ~trial.at_once]
             own = np.bincount(pooled, minlength=len(thresholds) + 1)[::-1].cumsum()[::-1][1:] / kind.sum()
