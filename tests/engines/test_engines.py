@@ -81,7 +81,7 @@ def test_every_engine_gives_what_the_networks_give(case, name, capsys):
     if case.bundle.config.precision == "fp16":
         trained = by_hand(case.model, images)
         for key, difference in largest_difference(found, trained).items():
-            assert difference < 0.01 * float(np.abs(trained[key]).max()), key
+            assert difference < 0.02 * float(np.abs(trained[key]).max()), key
         assert not np.array_equal(trained["individual"], stored["individual"])
 
 
