@@ -81,7 +81,11 @@ class _Worker:
                 answer: dict[str, Any] = {"sizes": [image.size for image in images]}
             except UnreadableImage as error:
                 answer = {"reason": error.reason}
+            except MemoryError:  # not even enough was left to say so
+                answer = {"reason": "decoding it takes more memory than there is for an image"}
             _limit_time(0)
+            if "reason" in answer:
+                self._lift_memory_limit()
             # A new process is cheaper than keeping a large one; others cannot have grown.
             last = self._asked and _address_space() > self._first_size + MOST_GROWTH
             answer["last"] = last
@@ -105,11 +109,14 @@ class _Worker:
         opening = UNASKED_MEMORY + _OPENING_COPIES * max(len(data), _SMALL_FILE)
         self._limit_memory(opening + UNASKED_MEMORY)
         _limit_time(request["seconds"])
+        image = None
         try:
             image = open_image(data, "image", request["max_pixels"])
         except (UnreadableImage, Image.UnidentifiedImageError, Image.DecompressionBombError):
             raise
-        except Exception:  # some decoders make room for all pixels when they are opened
+        except Exception:
+            pass  # some decoders make room for all pixels when they are opened
+        if image is None:  # only now, as an exception holds what was read before it
             self._ask_for_memory(most, opening + most)
             image = _open_again(data, request)
         with image:
@@ -141,6 +148,13 @@ class _Worker:
             signal.setitimer(signal.ITIMER_REAL, _REAL_TIME * seconds)
         self._asked = True
         self._limit_memory(limit)
+
+    def _lift_memory_limit(self) -> None:
+        """So that what is said of an image does not fail for want of memory."""
+        if resource is not None and self._limit:
+            hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+            resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+            self._limit = 0
 
     def _limit_memory(self, more: int) -> None:
         """Let the address space grow by no more than so many bytes since the start."""

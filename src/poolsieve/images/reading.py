@@ -45,7 +45,8 @@ ANIMATED = ("GIF", "WEBP", "PNG", "AVIF")
 _STRIP_PIXELS = 1_000_000
 _STILL_BYTES = {"PNG": 4, "BMP": 5, "GIF": 5, "WEBP": 18, "HEIF": 12, "AVIF": 18}
 _MOVING_BYTES = {"PNG": 13, "GIF": 14, "WEBP": 18, "AVIF": 18}
-"""Bytes for each pixel that are held while an image or one of an animation's frames is decoded; measured."""
+"""Bytes for each pixel that are held while an image or one of an animation's frames is decoded: measured at
+20 megapixels, with some room."""
 _COPIES = 13
 """Bytes for each pixel of an image with its copies in RGBA and RGB and its transparency."""
 
