@@ -69,7 +69,8 @@ def test_verify_tells_a_whole_bundle_from_a_damaged_one(bundle, tmp_path):
     put(damaged / "README.md", b"")
     result = run("verify", bundle, damaged)
     assert isinstance(result.exception, ValueError)
-    assert "head.onnx is damaged" in str(result.exception)
+    lines = [str(result.exception), *result.exception.__notes__]
+    assert any("head.onnx is damaged" in line for line in lines)
     assert "README.md is damaged" in str(result.exception)
 
 

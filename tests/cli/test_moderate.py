@@ -177,7 +177,7 @@ def test_pools_of_two_sizes_are_explained(run, photos, tmp_path, monkeypatch):
 def test_a_plan_for_other_shares_of_bad_images_is_warned_of(run, photos, tmp_path):
     for prevalence, words in ((0.0001, "may miss more"), (0.02, None), (0.4, "would cost less")):
         sure = Estimate(1.0, 1.0, 1.0)
-        made = Plan("adaptive", {"prevalence": prevalence}, prevalence, sure, sure, sure)
+        made = Plan("adaptive", {"prevalence": prevalence}, prevalence, sure, sure, sure, sure)
         save_plan(made, tmp_path / "plan.json", bundle="ab" * 32)
         result = run(photos, "--out", tmp_path / "v.csv", "--force", "--plan", tmp_path / "plan.json")
         assert result.exit_code == 0, result.output

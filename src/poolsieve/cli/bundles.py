@@ -102,7 +102,10 @@ def verify(
             typer.echo(f"{bundle}: whole")
         problems += found
     if problems:
-        raise ValueError("\n".join(problems))
+        error = ValueError(problems[0])
+        for line in problems[1:]:
+            error.add_note(line)
+        raise error
 
 
 @app.command()

@@ -91,5 +91,5 @@ def _tell(error: Exception) -> None:
     lines += getattr(error, "__notes__", [])
     if not expected:
         lines.append(f"this should not happen; set {TRACEBACK}=1 to see where it did, and please report it")
-    for line in "\n".join(lines).split("\n"):
+    for line in lines:
         say(console, line)

@@ -50,8 +50,10 @@ _MOVING_BYTES = {"PNG": 13, "GIF": 14, "WEBP": 18, "AVIF": 18}
 _COPIES = 13
 """Bytes for each pixel of an image with its copies in RGBA and RGB and its transparency."""
 
+_JPEGS = ("JPEG", "MPO")
+"""What Pillow calls JPEGs; MPO are those that hold another image behind the first, as telephones make them."""
 _OPENED_FORMATS = (*FORMATS, "MPO", "HEIF", "AVIF")
-"""What Pillow says of images that it opened as a format that is read; MPO are JPEGs with another image."""
+"""What Pillow says of images that it opened as a format that is read."""
 _opened_images = threading.Lock()
 """Two threads may have opened one image, which must be decoded once."""
 
@@ -247,7 +249,7 @@ def open_image(data: bytes, path: str | os.PathLike[str], max_pixels: int = MAX_
 def memory_needed(image: Image.Image, at_least: int | None) -> int:
     """About the most bytes that `decoded` takes for an open image, whatever it holds inside."""
     pixels = image.width * image.height
-    if image.format == "JPEG":
+    if image.format in _JPEGS:
         # A JPEG in several scans keeps all its coefficients, at full size however small it is decoded.
         layers = [(across, down) for _, across, down, _ in getattr(image, "layer", [])] or [(1, 1)]
         most = max(across for across, _ in layers) * max(down for _, down in layers)
@@ -265,7 +267,7 @@ def _draft_scale(size: tuple[int, int], wanted: int) -> int:
 
 def decoded(image: Image.Image, at_least: int | None, frames: int = 1) -> Iterator[Image.Image]:
     """The frames of an open image as RGB, upright, near the size asked for; inside `decoder_errors`."""
-    if at_least is not None and image.format == "JPEG":
+    if at_least is not None and image.format in _JPEGS:
         image.draft("RGB", (at_least, at_least))  # neither side will be smaller
     for number in _frame_numbers(image, frames):
         if number != image.tell():
