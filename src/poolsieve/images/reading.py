@@ -51,7 +51,7 @@ _COPIES = 13
 """Bytes for each pixel of an image with its copies in RGBA and RGB and its transparency."""
 
 _JPEGS = ("JPEG", "MPO")
-"""What Pillow calls JPEGs; MPO are those that hold another image behind the first, as telephones make them."""
+"""What Pillow calls JPEGs; MPO are those with another image behind the first, as telephones make them."""
 _OPENED_FORMATS = (*FORMATS, "MPO", "HEIF", "AVIF")
 """What Pillow says of images that it opened as a format that is read."""
 _opened_images = threading.Lock()
