@@ -44,6 +44,7 @@ class Processor:
         monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         monkeypatch.setenv(LIMIT, "")  # so that what is set is put back
         monkeypatch.delenv(LIMIT)
+        monkeypatch.delenv("ATEN_CPU_CAPABILITY", raising=False)
         monkeypatch.setattr(probing, "_read_before", {})
         monkeypatch.syspath_prepend(self.path)
         self.survives()

@@ -47,4 +47,4 @@ def small_backbone(cut="second"):
     backbone = SplitBackbone(
         "small", stages, nn.Linear(32, 10), cut=cut, input_size=SIZE, preprocessing=Preprocessing()
     )
-    return draw_weights(backbone, seed=7)
+    return draw_weights(backbone)

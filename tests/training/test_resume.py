@@ -43,7 +43,8 @@ train(data, out, plan, cache_dir=out / "cache", backbone=small_backbone())
 @pytest.fixture(scope="module")
 def start(task):
     def call(out, optimizer, front, seconds=0.0):
-        path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+        here = Path(__file__).parent
+        path = os.pathsep.join([str(here), str(here.parent), os.environ.get("PYTHONPATH", "")])
         environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
         return subprocess.Popen(
             [sys.executable, "-c", SCRIPT, task, out, optimizer, front, str(seconds)],

@@ -184,6 +184,7 @@ def moderate(
     if spreadsheet_safe and out.suffix != ".csv":
         raise ValueError(f"--spreadsheet-safe is for .csv, and {out} is none; leave it out")
 
+    import poolsieve.images  # noqa: F401 - first, as it says which extra is missing
     from poolsieve.cli.explaining import explain as explain_image
     from poolsieve.cli.moderation_outputs import write_outputs
     from poolsieve.cli.moderation_summary import (
