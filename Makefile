@@ -41,7 +41,7 @@ demo: install
 	@echo '  $(DEMO_OUT)/images/         crops of photographs from Python packages, and drawn firearms'
 
 # A worker that dies ends the run with a failure; after so many seconds the run ends whatever hangs.
-TEST_SECONDS ?= 1260
+TEST_SECONDS ?= 2400
 PYTEST = $(BIN)/python tests/time_limit.py $(TEST_SECONDS) \
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --max-worker-restart=0
 
@@ -49,7 +49,7 @@ test: install-dev lint
 	$(PYTEST)
 
 # What computes in vectors, once more as on a processor without AVX-512.
-test-avx2: TEST_SECONDS = 480
+test-avx2: TEST_SECONDS = 1200
 test-avx2: install-dev
 	$(BIN)/python tests/avx2_environment.py $(PYTEST) tests/engines tests/networks tests/schemes \
 		tests/test_moderation.py tests/test_moderation_engines.py
