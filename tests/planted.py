@@ -180,7 +180,7 @@ def planted_plans():
     """A glance, pools of two sizes and individual tests take turns."""
     sure = Estimate(1.0, 1.0, 1.0)
     choices = [(0.03, "glance", {}), (0.2, "adaptive", TWO_SIZES), (0.5, "individual", {})]
-    return [Plan(name, {"chunk": 104, **own}, p, sure, sure, sure) for p, name, own in choices]
+    return [Plan(name, {"chunk": 104, **own}, p, sure, sure, sure, sure) for p, name, own in choices]
 
 
 def moderator_by(way, *, seed=7, frames=1):
