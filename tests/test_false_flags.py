@@ -3,7 +3,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from planted import moderator_by, planted_bundle, planted_moderator, planted_pixels, planted_plans
+from planted import (
+    PlantedEngine,
+    moderator_by,
+    planted_bundle,
+    planted_moderator,
+    planted_pixels,
+    planted_plans,
+)
 
 from poolsieve.false_flags import DetectionRates, detection_rates, expected_false, false_flags_sentence
 from poolsieve.moderation import Moderator, Totals
@@ -59,7 +66,7 @@ def test_plans_that_were_followed_count_by_their_chunks():
         for plan, value in zip(planted_plans(), (0.9, 0.8, 0.7), strict=True)
     ]
     usual = moderator_by("auto")
-    moderator = totals_of(Moderator(usual.bundle, usual._networks, plans, seed=7), bad=60)
+    moderator = totals_of(Moderator(usual.bundle, PlantedEngine(), plans, seed=7), bad=60)
     follower = moderator.totals.follower
     expected = np.zeros(3)
     for number in range(3):  # 300 images are three chunks of 104
