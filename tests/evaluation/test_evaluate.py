@@ -68,7 +68,8 @@ def test_every_method_is_measured_at_every_prevalence(found, bundle):
     by_method = {row.method: row for row in found.rows if row.prevalence == 0.05}
     assert by_method["individual"].cost == 1
     gate, f = cost.gate_share, cost.front_share
-    assert by_method["comp"].cost == pytest.approx(gate + f + 0.5 * (1 - f))
+    pools_alone = gate + f + 0.5 * (1 - f)  # images that surprising pools leave in doubt are tested besides
+    assert pools_alone - 1e-6 <= by_method["comp"].cost <= pools_alone + 1 - f
     # Half size is paid by its own network and compared with testing at full size.
     assert by_method["downsample"].cost < 0.3
     assert by_method["downsample-bp"].cost < by_method["bp"].cost / 2
