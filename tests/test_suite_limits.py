@@ -71,15 +71,22 @@ def test_there_is_a_limit_for_every_test():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no process groups")
-def test_what_hangs_altogether_is_ended_with_all_that_it_started(tmp_path):
+@pytest.mark.parametrize("asked", [False, True])
+def test_what_hangs_altogether_is_ended_with_all_that_it_started(tmp_path, asked):
     child = (
         f"import subprocess, sys; subprocess.run([sys.executable, '-c', {HANGING + 'test_hangs()'!r}, 'x'])"
     )
     script = f"import os, sys, subprocess\nopen('pid', 'w').write(str(os.getpid()))\n{child}"
-    command = [sys.executable, str(TIME_LIMIT), "5", sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 124
-    assert "not done after 5 seconds" in done.stderr
+    seconds = "300" if asked else "5"
+    command = [sys.executable, str(TIME_LIMIT), seconds, sys.executable, "-c", script]
+    running = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    while asked and not ((tmp_path / "pid").is_file() and (tmp_path / "pid").read_text()):
+        time.sleep(0.1)
+    if asked:
+        running.terminate()
+    _, messages = running.communicate(timeout=200)
+    assert running.returncode == (143 if asked else 124)
+    assert asked or "not done after 5 seconds" in messages
     group = int((tmp_path / "pid").read_text())
     while True:  # the group is gone once init has taken leave of it
         try:

@@ -14,6 +14,7 @@ TIMED_OUT = 124
 
 
 def main(seconds, *command):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing is left behind
     child = subprocess.Popen(command, start_new_session=True)
     try:
         return child.wait(timeout=float(seconds))

@@ -128,6 +128,12 @@ def test_without_a_folder_to_keep_it_in_it_is_tried_again(processor, tmp_path, m
     assert len(processor.tried) == 3
 
 
+def test_without_an_interpreter_to_start_it_is_refused(processor, monkeypatch):
+    monkeypatch.setattr(sys, "executable", None)
+    with pytest.raises(ValueError, match=r"no process could be started.*use precision='fp32'"):
+        ensure_precision("torch", "low")
+
+
 @pytest.mark.parametrize(("death", "words"), [(KILLED, "signal 9"), ("hang", "did not end within")])
 def test_a_death_that_may_be_chance_is_not_kept(processor, monkeypatch, death, words):
     processor.survives("AVX2", death=death)

@@ -107,9 +107,7 @@ def probe(package: str, precision: str) -> Outcome:
         return known
     outcome, sure = _try_limits(package, precision, given)
     if file is not None and sure:
-        with contextlib.suppress(
-            ValueError, OSError
-        ):  # a folder that cannot be written: tried again next time
+        with contextlib.suppress(ValueError, OSError):  # where nothing can be written, it is tried again
             write_atomically(file, json.dumps(asdict(outcome), indent=1).encode())
     return outcome
 
@@ -138,7 +136,8 @@ def _attempt(package: str, precision: str, limit: str | None) -> _Attempt:
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # finds what this process would
     if limit is not None:
         environment[LIMIT] = limit
-    command = [sys.executable, "-P", "-m", "poolsieve.engines.small_network", package, precision]
+    python = sys.executable or ""  # there is none where Python is embedded, which is then an OSError
+    command = [python, "-P", "-m", "poolsieve.engines.small_network", package, precision]
     try:
         child = subprocess.run(
             command,
@@ -170,13 +169,14 @@ def _last_line(output: bytes) -> str:
 
 
 def _record_file(package: str, precision: str, given: str | None) -> Path | None:
-    """Where the outcome for this processor, package and settings is kept; None without a home."""
+    """Where the outcome for this processor, package and settings is kept; None if that cannot be told."""
     try:
         home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
-    except RuntimeError:
+        version = metadata.version(package)
+    except (RuntimeError, metadata.PackageNotFoundError):  # no home; a build without metadata
         return None
     others = [os.environ.get(name) for name in _OTHER_SETTINGS]
-    key = [_processor(), package, metadata.version(package), precision, given, *others]
+    key = [_processor(), package, version, precision, given, *others]
     digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()
     return Path(home) / "poolsieve" / "precisions" / f"{package}-{precision}-{digest[:16]}.json"
 
