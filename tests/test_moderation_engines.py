@@ -141,6 +141,8 @@ def test_what_is_compiled_ahead_is_what_a_scheme_uses(bundle, photos, scheme, mo
     judge = moderator(bundle, engine, scheme)
     list(judge.moderate(photos))
     needed = used_graphs(judge.scheme, bundle.config)
+    if scheme == "oneshot" and judge.totals.meter.retests:
+        needed.append("individual.onnx")  # for what surprising pools leave in doubt
     assert used == needed[: len(used)]
     if judge.totals.meter.retests or scheme == "oneshot":  # else all images were cleared before
         assert used == needed
