@@ -17,7 +17,8 @@ import pytest
 from PIL import Image
 
 from poolsieve.images import archives
-from poolsieve.images.sources import list_items, read_ahead, read_content
+from poolsieve.images.reading_ahead import read_ahead
+from poolsieve.images.sources import list_items, read_content
 
 GOOD = hostile.encoded(Image.new("RGB", (8, 8), (1, 2, 3)), format="png")
 GOOD_MEMBER = hostile.tar_header("good.png", len(GOOD)) + hostile.padded(GOOD)
@@ -185,7 +186,8 @@ def test_the_directory_of_a_zip_is_limited(tmp_path, monkeypatch):
 
 MEMORY = """
 import resource, sys
-from poolsieve.images.sources import list_items, read_ahead, read_content
+from poolsieve.images.reading_ahead import read_ahead
+from poolsieve.images.sources import list_items, read_content
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 read = lambda item, data: read_content(item, data, 8).reason
 reasons = list(read_ahead(list_items(sys.argv[1]), read, threads=8, ahead=200))
