@@ -38,6 +38,7 @@ from poolsieve.images.transforms import plain_view
 from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.following import PlanFollower
 from poolsieve.schemes import Chunk, CostMeter, Evidence, Scheme, make_scheme, oneshot
+from poolsieve.schemes.look_alikes import decide_once, find_groups
 
 CHUNK, FRAMES, FEW_FRAMES, SIZE = 100, 20, 5, 8
 PREVALENCE = 0.01
@@ -76,7 +77,7 @@ def main() -> None:
     bundle = load_bundle(given.bundle)
     if bundle.config.merge != "gated" or SIZE not in bundle.config.pool_sizes:
         raise SystemExit(f"{bundle.name} has no gate or no network for pools of {SIZE}")
-    bench = Bench(bundle, open_engine(bundle, threads=given.threads))
+    bench = Bench(bundle, open_engine(bundle, threads=given.threads), alike=not given.without_check)
     images = bench.take(load_dataset(given.data), given.targets)
     masks = bench.find_masks(images, given.candidates)
     schemes = _schemes(bundle, given.schemes)
@@ -102,9 +103,11 @@ class Bench:
     Args:
         bundle: The bundle.
         engine: Runs it.
+        alike: Judge images that look alike once.
     """
 
-    def __init__(self, bundle: Bundle, engine: Engine) -> None:
+    def __init__(self, bundle: Bundle, engine: Engine, *, alike: bool) -> None:
+        self._alike = alike
         self._bundle, self._engine = bundle, engine
         self._evidence = Evidence(bundle.calibration)
         self._parts: list[ImageRecords] = []
@@ -177,7 +180,8 @@ class Bench:
                 len(images),
                 gated=True,
             )
-            decision = scheme.decide(chunk, np.random.default_rng([3, number]))
+            groups = find_groups(self._records().features[images]) if self._alike else np.arange(len(images))
+            decision = decide_once(scheme, chunk, np.random.default_rng([3, number]), groups)
             clean = np.isin(images, list(self._ordinary))
             sought += decision.flags[~clean if all_bad else slice(1)].tolist()
             flagged += decision.flags[clean].tolist()
@@ -275,7 +279,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--candidates", type=int, default=100, help="among which masks are chosen")
     parser.add_argument("--expected", type=int, default=200, help="chunks at each prevalence as stated")
     parser.add_argument(
-        "--without-check", action="store_true", help="oneshot trusts its decoder whatever is read"
+        "--without-check", action="store_true", help="what is read and who looks alike is not looked at"
     )
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument(

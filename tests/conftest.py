@@ -1,9 +1,14 @@
 """What several test folders share."""
 
+import signal
+
 import pytest
 
 from poolsieve.decoders import LatentNoise
 from poolsieve.designs import PoolingDesign, balanced_design
+
+# A shell's background job ignores Ctrl-C, and so would all processes that tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 STUDY_ACCURACY = (0.98, 0.95, 0.90, 0.80)
 

@@ -14,6 +14,7 @@ from poolsieve.images.reading import MAX_FRAMES
 from poolsieve.images.sources import Item, Loaded, read_views
 from poolsieve.schemes import Chunk, CostMeter, Decision, Evidence, Scheme
 from poolsieve.schemes.individual import Individual
+from poolsieve.schemes.look_alikes import decide_once
 from poolsieve.verdicts import PoolReading, Verdict
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class ChunkJudge:
             len(images),
             gated=self._bundle.config.merge == "gated",
         )
-        decision = scheme.decide(chunk, np.random.Generator(np.random.PCG64([self._seed, number])))
+        decision = decide_once(scheme, chunk, np.random.Generator(np.random.PCG64([self._seed, number])))
         readings = _pool_readings(decision, first + places)
         for k, place in enumerate(places):
             verdicts[place] = Verdict(
@@ -112,7 +113,7 @@ class ChunkJudge:
                 prior=_rounded(decision.priors, k),
                 pool_score=_rounded(decision.pool_scores, k) if readings[k] else None,
                 pools=readings[k],
-                note=decision.note,
+                note=_note(decision, k, first + places),
                 bundle=self._bundle.hash,
                 scheme=str(scheme),
                 seed=self._seed,
@@ -184,6 +185,13 @@ def _pool_readings(decision: Decision, positions: NDArray[np.intp]) -> list[tupl
             )
         )
     return [tuple(pools[q] for q in of_image if q >= 0) for of_image in pooling.pools_of]
+
+
+def _note(decision: Decision, k: int, positions: NDArray[np.intp]) -> str | None:
+    if decision.stands_for is None or decision.stands_for[k] == k:
+        return decision.note
+    judged_with = positions[decision.stands_for[k]]
+    return f"looks like the image at position {judged_with}, and was judged with it"
 
 
 def _rounded(values: NDArray[np.float64] | None, k: int) -> float | None:

@@ -43,6 +43,8 @@ class Decision:
         pool_scores: The decoder's score, before any test of the image alone.  # (k,)
         note: What one should know of this decision, such as a decoder that stopped at its limit.
         solved: False where a decoder stopped early; see `Decoding.solved`.
+        stands_for: The image that each was judged with because they look alike, mostly itself; None if all
+            were judged by themselves.  # (k,)
     """
 
     scores: NDArray[np.float64]
@@ -57,6 +59,7 @@ class Decision:
     pool_scores: NDArray[np.float64] | None = None
     note: str | None = None
     solved: bool = True
+    stands_for: NDArray[np.intp] | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -111,6 +112,21 @@ class Chunk:
     def head_evidence(self) -> NDArray[np.float64]:
         """Log-likelihoods (clear, bad) by the cheap head.  # (k, 2)."""
         return self.evidence.of_heads(self._head[1])
+
+    def head_logits(self) -> NDArray[np.float32]:
+        """What the cheap head says of images, higher for worse.  # (k,)."""
+        return self._head[1]
+
+    def only(self, images: NDArray[np.intp]) -> Chunk:
+        """Some of the images as a chunk, with what is known of them; the places of the others are empty."""
+        some = copy.copy(self)
+        some._pixels, some._places = self._pixels[images], self._places[images]
+        if "features" in vars(self):
+            vars(some)["features"] = self.features[images]
+        if "_head" in vars(self):
+            gate, logits = self._head
+            vars(some)["_head"] = gate[images], logits[images]
+        return some
 
     def arrange(self, design: Pooling, rng: np.random.Generator) -> Pooling:
         """The design dealt over the chunk in a random order, numbered by the readable images.
