@@ -31,7 +31,7 @@ from poolsieve.images.datasets import load_dataset
 from poolsieve.planning import Choices, Target, search
 from poolsieve.progress import Reporter
 from poolsieve.recordings import Recordings
-from poolsieve.schemes import Evidence, PooledScheme, Scheme, make_scheme
+from poolsieve.schemes import Evidence, Scheme, make_scheme
 
 PREVALENCES = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
 RESNEXT_FRONT = 0.22
@@ -59,7 +59,7 @@ def main() -> None:
     evidence = Evidence(bundle.calibration)
 
     def measured(scheme: Scheme, prevalence: float) -> str:
-        number = given.pooled_images if isinstance(scheme, PooledScheme) else given.images
+        number = given.pooled_images if scheme.pools else given.images
         mixture = draw_mixture(images.labels, prevalence, number, np.random.default_rng(0))
         gated = bundle.config.merge == "gated"
         trial = run_scheme(scheme, mixture, networks, evidence, price, gated=gated, seed=0)

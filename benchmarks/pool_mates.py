@@ -37,7 +37,7 @@ from poolsieve.images.reading import read_image
 from poolsieve.images.transforms import plain_view
 from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.following import PlanFollower
-from poolsieve.schemes import Chunk, CostMeter, Evidence, Scheme, make_scheme, oneshot
+from poolsieve.schemes import Chunk, CostMeter, Evidence, Scheme, decoded_pools, make_scheme
 from poolsieve.schemes.look_alikes import decide_once, find_groups
 
 CHUNK, FRAMES, FEW_FRAMES, SIZE = 100, 20, 5, 8
@@ -82,7 +82,7 @@ def main() -> None:
     masks = bench.find_masks(images, given.candidates)
     schemes = _schemes(bundle, given.schemes)
     if given.without_check:
-        patch.object(oneshot, "find_surprise", return_value=None).start()
+        patch.object(decoded_pools, "find_surprise", return_value=None).start()
     print(f"{len(images.targets)} chunks of {CHUNK} images each\n")
     print("| among | scheme | found | clean flagged | cost | chunks with a note |\n|---|---|---|---|---|---|")
     for among, chunks in _cases(images, masks).items():

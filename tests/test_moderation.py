@@ -66,7 +66,7 @@ def test_a_chunk_of_chosen_pool_mates_has_a_note_and_is_no_unfinished_one():
     (note,) = {verdict.note for verdict in verdicts[100:]}
     tested = sum(verdict.decided_by == "individual" for verdict in verdicts)
     assert note.endswith(f"so {tested} doubtful ones were tested individually")
-    assert moderator.totals.meter.retests == tested
+    assert moderator.totals.meter.runs["retests"] == tested
     assert moderator.totals.unfinished == 0
 
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 sys.path.insert(0, str(Path(__file__).parent / "bundles"))
 
 from made_bundles import CASES, make_bundle
+from poolsieve.schemes.graphs import used_graphs
 
 from poolsieve.cli.main import app
 from poolsieve.demo.photographs import load_photographs, photograph_view
@@ -20,7 +21,6 @@ from poolsieve.engines import list_engines, open_engine
 from poolsieve.images import plain_view, read_image
 from poolsieve.moderation import Moderator
 from poolsieve.schemes import list_schemes, make_scheme
-from poolsieve.schemes.graphs import used_graphs
 
 FILES = 45
 
@@ -141,10 +141,10 @@ def test_what_is_compiled_ahead_is_what_a_scheme_uses(bundle, photos, scheme, mo
     judge = moderator(bundle, engine, scheme)
     list(judge.moderate(photos))
     needed = used_graphs(judge.scheme, bundle.config)
-    if scheme == "oneshot" and judge.totals.meter.retests:
+    if scheme == "oneshot" and judge.totals.meter.runs["retests"]:
         needed.append("individual.onnx")  # for what surprising pools leave in doubt
     assert used == needed[: len(used)]
-    if judge.totals.meter.retests or scheme == "oneshot":  # else all images were cleared before
+    if judge.totals.meter.runs["retests"] or scheme == "oneshot":  # else all images were cleared before
         assert used == needed
 
 
@@ -154,7 +154,7 @@ def test_the_meter_follows_the_law_on_real_networks(bundle, photos, engines, sch
     list(judge.moderate(photos))
     meter, cost = judge.totals.meter, bundle.config.cost
     n, f = FILES - 1, cost.front_share
-    expected = f + cost.gate_share + (meter.pools + meter.retests) / n * (1 - f)
+    expected = f + cost.gate_share + (meter.runs["pools"] + meter.runs["retests"]) / n * (1 - f)
     assert meter.images == n
     assert meter.share == pytest.approx(expected, rel=1e-12)
 

@@ -65,7 +65,7 @@ def test_the_page_tells_findings_grounds_and_cost(adaptive):
     made = Page(report(moderator, verdicts, names, thumbnails))
     assert "100 images 2 flagged 98 clear 0 could not be read" in made.text
     assert f"{100 * moderator.totals.meter.share:.1f}% of the cost" in made.text
-    assert f"{moderator.totals.meter.pools:,} runs" in made.text
+    assert f"{moderator.totals.meter.runs['pools']:,} runs" in made.text
     assert made.text.count("was read as holding 1 bad") == 4
     mate = next(k for k in verdicts[4].pools[0].members if k != 4)
     assert f"{mate:04d}.png" in made.text

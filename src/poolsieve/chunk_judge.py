@@ -12,8 +12,7 @@ from scipy.special import softmax
 
 from poolsieve.images.reading import MAX_FRAMES
 from poolsieve.images.sources import Item, Loaded, read_views
-from poolsieve.schemes import Chunk, CostMeter, Decision, Evidence, Scheme
-from poolsieve.schemes.individual import Individual
+from poolsieve.schemes import Chunk, CostMeter, Decision, Evidence, Scheme, Test
 from poolsieve.schemes.look_alikes import decide_once
 from poolsieve.verdicts import PoolReading, Verdict
 
@@ -137,7 +136,8 @@ class ChunkJudge:
             chunk = Chunk(
                 *(self._networks, self._evidence, meter, frames, np.arange(len(some)), len(some)), gated=False
             )
-            decision = Individual(threshold=scheme.threshold).decide(chunk, np.random.default_rng(0))
+            alone = Scheme((Test(threshold=scheme.threshold),))
+            decision = alone.decide(chunk, np.random.default_rng(0))
             for k, (place, number, _) in enumerate(some):
                 score = _rounded(decision.scores, k)
                 before = verdicts[place]

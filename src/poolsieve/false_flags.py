@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from scipy.special import ndtri
 
 from poolsieve.planning.plans import Estimate, Plan, load_plan
-from poolsieve.schemes import Prevalence
+from poolsieve.schemes import Prevalence, Test
 
 if TYPE_CHECKING:
     from poolsieve.moderation import Moderator, Totals
@@ -58,7 +58,11 @@ def detection_rates(
             "that its plans promise",
         )
     # Only what an individual test flagged is among the flags of individual testing.
-    if not bundle.has_recordings or scheme.name == "oneshot" or getattr(scheme, "flag_above", 1) < 1:
+    if (
+        not bundle.has_recordings
+        or not isinstance(scheme.stages[-1], Test)
+        or (scheme.get("flag_above") or 1) < 1
+    ):
         return None
     from poolsieve.evaluation.metrics import proportion
 

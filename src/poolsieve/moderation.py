@@ -29,7 +29,6 @@ from poolsieve.planning.plans import Plan, Target
 from poolsieve.schemes import (
     CostMeter,
     Decision,
-    PooledScheme,
     Prevalence,
     PrevalenceEstimator,
     Scheme,
@@ -196,8 +195,7 @@ class Moderator:
         self._threads = reading_threads or min(8, os.cpu_count() or 1)
         self._judging = threading.Lock()
         self.totals = self._new_totals()
-        if isinstance(self.scheme, PooledScheme):
-            _ = self.scheme.design  # complains at once if there is no such design
+        self.scheme.prepare(bundle.config.pool_sizes)  # complains at once if there is no such design
 
     @property
     def scheme(self) -> Scheme:
@@ -251,14 +249,13 @@ class Moderator:
         """
         from poolsieve.bundles import load_bundle
         from poolsieve.engines import open_engine
-        from poolsieve.schemes.graphs import used_graphs
 
         loaded = load_bundle(bundle)
         made, prevalence = choose_scheme(loaded, scheme, target, plan, parameters)
         opened = open_engine(loaded, engine, threads=threads, precision=precision, batch_size=batch_size)
         sizes = loaded.config.pool_sizes
         first = made if isinstance(made, Scheme) else PlanFollower(made, sizes, prevalence).scheme
-        opened.prepare(used_graphs(first, loaded.config))  # meanwhile the design is made and images are read
+        opened.prepare(first.graphs(loaded.config))  # meanwhile the design is made and images are read
         return cls(loaded, opened, made, prevalence=prevalence, seed=seed, frames=frames)
 
     def judge(self, image: AnyImage, *, name: str | None = None) -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from PIL import Image
 from poolsieve.false_flags import DetectionRates, false_flags_sentence
 from poolsieve.html import data_url, escaped, name_of, page
 from poolsieve.images.datasets import IMAGE_ENDINGS
+from poolsieve.schemes.cost import list_parts
 from poolsieve.verdicts import PoolReading, Verdict
 
 if TYPE_CHECKING:
@@ -23,13 +25,7 @@ if TYPE_CHECKING:
     from poolsieve.schemes import CostMeter
 
 ERRORS_SHOWN = 100
-_PARTS = (
-    ("glance at a shrunken image", "var(--good)"),
-    ("front, at most once for each image", "var(--pale)"),
-    ("cheap head", "var(--warm)"),
-    ("pools", "var(--deep)"),
-    ("tests of single images", "var(--bad)"),
-)
+_COLOURS = ("var(--pale)", "var(--warm)", "var(--deep)", "var(--bad)", "var(--good)")
 
 
 @dataclass(frozen=True)
@@ -114,21 +110,18 @@ def _facts(totals: Totals, rates: DetectionRates | None) -> str:
 
 
 def _cost(meter: CostMeter) -> str:
-    price, images = meter.price, max(meter.images, 1)
-    whole = price.front + price.back + price.final
-    back = price.back + price.final
-    runs = (meter.glances, meter.fronts, meter.heads, meter.pools, meter.retests)
-    each = (price.glance, price.front, price.gate, back, back)
-    shares = [number * cost / (images * whole) for number, cost in zip(runs, each, strict=True)]
+    parts, each = list_parts(), meter.shares()
+    runs, shares = [meter.runs[part.name] for part in parts], [each[part.name] for part in parts]
+    shown = [(part.title, colour) for part, colour in zip(parts, itertools.cycle(_COLOURS), strict=False)]
     longest = max(1.0, sum(shares))
     spans = "".join(
         f'<span style="width:{100 * share / longest:.2f}%;background:{colour}" title="{name}"></span>'
-        for share, (name, colour) in zip(shares, _PARTS, strict=True)
+        for share, (name, colour) in zip(shares, shown, strict=True)
     )
     rows = "".join(
         f'<tr><td><span class="key" style="background:{colour}"></span> {name}</td>'
         f'<td class="number">{number:,} runs</td><td class="number">{100 * share:.1f}%</td></tr>'
-        for number, share, (name, colour) in zip(runs, shares, _PARTS, strict=True)
+        for number, share, (name, colour) in zip(runs, shares, shown, strict=True)
         if number
     )
     stages = ", ".join(f"{escaped(stage)} {seconds:.1f} s" for stage, seconds in meter.seconds.items())
@@ -225,7 +218,7 @@ def grounds(verdict: Verdict) -> str:
     scheme = verdict.scheme.partition("(")[0]
     steps = []
     # Elsewhere the prior is what was expected of every image, and no look at this one.
-    if verdict.prior is not None and scheme in _FIRST_LOOKS and "use_head=False" not in verdict.scheme:
+    if verdict.prior is not None and scheme in _FIRST_LOOKS and "clear_below=" in verdict.scheme:
         steps.append(f"{_FIRST_LOOKS[scheme]}: {verdict.prior:.3g}")
     if verdict.pools and verdict.pool_score is not None:
         steps.append(f"after {_its_pools(verdict)}: {verdict.pool_score:.3g}")

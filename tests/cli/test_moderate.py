@@ -16,7 +16,7 @@ from planted_command import command, load_planted, records
 from poolsieve.images import sources
 from poolsieve.moderation import Moderator
 from poolsieve.planning.plans import Estimate, Plan, save_plan
-from poolsieve.schemes import list_schemes, oneshot
+from poolsieve.schemes import decoded_pools, list_schemes
 from poolsieve.verdict_files import VerdictLog
 
 finish = VerdictLog.finish
@@ -339,7 +339,7 @@ def test_a_decoder_that_stopped_early_is_on_record_and_in_the_summary(
     run, photos, tmp_path, monkeypatch, ending
 ):
     monkeypatch.setattr(PlantedEngine, "pooled", OneInSomePools.pooled)
-    monkeypatch.setattr(oneshot, "NODE_LIMIT", 3)
+    monkeypatch.setattr(decoded_pools, "NODE_LIMIT", 3)
     (photos / "0010.png").write_bytes(b"")
     options = (photos, "--scheme", "oneshot", "--prevalence", 0.1, "--seed", 2)
     out = tmp_path / f"v.{ending}"

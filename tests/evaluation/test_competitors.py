@@ -81,13 +81,13 @@ def test_with_networks_that_are_always_right_all_is_found_at_the_cost_of_the_law
             1 if setup.scheme.name != "oneshot" else pytest.approx(1, abs=5e-3)
         )
     heads = 0 if setup.scheme.name == "individual" else GATE
-    law = F + heads + (meter.pools + meter.retests) / n * (1 - F)
+    law = F + heads + (meter.runs["pools"] + meter.runs["retests"]) / n * (1 - F)
     if setup.scheme.name == "glance":
-        law = COST.glance / COST.whole + meter.retests / n
+        law = COST.glance / COST.whole + meter.runs["retests"] / n
     assert meter.share == pytest.approx(law, rel=1e-12)
     pools = {"oneshot": n / 2, "individual": 0, "cascade": 0}
     if setup.scheme.name in pools:
-        assert meter.pools == pools[setup.scheme.name]
+        assert meter.runs["pools"] == pools[setup.scheme.name]
     if name == "individual":
         assert meter.share == 1
     if name == "mip":

@@ -46,8 +46,8 @@ def test_of_a_burst_only_one_frame_is_in_pools_and_all_are_found(name):
     assert (decision.pooling.image_weights[~bad] > 0).all()
     assert (decision.decided_by[burst[decision.stands_for[burst] != burst]] == "individual").all()
     assert meter.images == 100
-    assert meter.fronts == 100
-    assert meter.retests == (decision.decided_by == "individual").sum()
+    assert meter.runs["front"] == 100
+    assert meter.runs["retests"] == (decision.decided_by == "individual").sum()
 
 
 @pytest.mark.parametrize("name", POOLED)
@@ -55,7 +55,7 @@ def test_harmless_images_that_look_alike_are_cleared_together(name):
     groups = [np.arange(20), np.array([50, 70, 99])]
     decision, meter, _ = decide(make_scheme(name, (8,)), np.zeros(100), groups)
     assert not decision.flags.any()
-    assert meter.retests == 0
+    assert meter.runs["retests"] == 0
     assert set(decision.stands_for[:20]) == {0}
     assert set(decision.stands_for[[50, 70, 99]]) == {50}
     alone = np.setdiff1d(np.arange(20, 100), [50, 70, 99])
@@ -70,7 +70,7 @@ def test_the_image_that_looks_worst_stands_for_the_others(name):
     assert np.array_equal(decision.flags, bad)
     assert set(decision.stands_for[:12]) == {7}
     assert (decision.decided_by[:12][~bad[:12]] == "individual").all()
-    assert meter.retests >= 11
+    assert meter.runs["retests"] >= 11
 
 
 @pytest.mark.parametrize("name", list_schemes())

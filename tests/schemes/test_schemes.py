@@ -13,7 +13,7 @@ from planted import (
 )
 
 from poolsieve.decoders import list_decoders
-from poolsieve.schemes import Chunk, CostMeter, Evidence, list_schemes, make_scheme, oneshot
+from poolsieve.schemes import Chunk, CostMeter, Evidence, decoded_pools, list_schemes, make_scheme
 
 F = COST.front / COST.whole
 GATE = COST.gate / COST.whole
@@ -83,12 +83,12 @@ def test_costs_of_the_papers_cases():
 def test_dorfman_retests_whole_positive_pools_and_reuses_fronts(size):
     truth = truth_with(1, 104)
     decision, meter, _ = decide(make_scheme("dorfman", (4, 8), pool_size=size, chunk=104), truth)
-    assert (decision.decided_by == "individual").sum() == meter.retests == size
-    assert meter.fronts == 104
+    assert (decision.decided_by == "individual").sum() == meter.runs["retests"] == size
+    assert meter.runs["front"] == 104
     again, costly, _ = decide(
         make_scheme("dorfman", (4, 8), pool_size=size, chunk=104, recompute=True), truth
     )
-    assert costly.fronts == 104 + size
+    assert costly.runs["front"] == 104 + size
     assert costly.share == pytest.approx(meter.share + F * size / 104)
     assert np.array_equal(again.flags, decision.flags)
 
@@ -98,7 +98,7 @@ def test_oneshot_takes_any_decoder(decoder):
     truth = truth_with(2, 100)
     decision, meter, _ = decide(make_scheme("oneshot", (4, 8), decoder=decoder), truth)
     assert decision.flags[truth].all()
-    assert meter.retests == 0
+    assert meter.runs["retests"] == 0
     assert set(decision.decided_by) == {"pools"}
 
 
@@ -112,13 +112,13 @@ def test_oneshot_with_posteriors_flags_above_the_threshold():
 
 
 def test_a_search_that_was_given_up_is_on_record(monkeypatch):
-    monkeypatch.setattr(oneshot, "NODE_LIMIT", 3)
+    monkeypatch.setattr(decoded_pools, "NODE_LIMIT", 3)
     clear = np.zeros(100, dtype=bool)
     scheme = make_scheme("oneshot", (8,), prevalence=0.1)
     decision, meter, _ = decide(scheme, clear, engine=OneInSomePools())
     assert decision.note == "mip stopped at its limit of 3 nodes; a better answer may exist"
     assert not decision.solved
-    assert meter.retests == 0
+    assert meter.runs["retests"] == 0
     plain, _, _ = decide(scheme, clear)
     assert plain.note is None
     assert plain.solved
@@ -132,7 +132,7 @@ def test_readings_that_fit_nothing_are_not_searched():
     )
     assert not decision.flags.any()
     assert decision.solved
-    assert meter.retests == 100
+    assert meter.runs["retests"] == 100
 
 
 DISTURBED = {  # name: bad images, pools' view of them, images that pools take for bad
@@ -152,7 +152,7 @@ def test_chosen_pool_mates_neither_hide_bad_images_nor_flag_clean_ones(case, dec
     assert np.array_equal(decision.flags, truth)
     tested = decision.decided_by == "individual"
     assert tested[truth].all()
-    assert meter.retests == tested.sum()
+    assert meter.runs["retests"] == tested.sum()
     assert decision.solved
     assert "improbable at a prevalence of 0.01" in decision.note
     assert f"so {tested.sum()} doubtful ones were tested individually" in decision.note
@@ -175,8 +175,8 @@ def test_adaptive_tests_at_once_what_looks_bad_and_pools_the_rest():
     decision, meter, _ = decide(scheme, truth, engine=engine)
     assert np.array_equal(decision.flags, truth)
     assert (decision.pooling.image_weights == 0).nonzero()[0].tolist() == sorted(fooled)
-    assert meter.retests == 10
-    assert meter.pools == 12  # 94 images
+    assert meter.runs["retests"] == 10
+    assert meter.runs["pools"] == 12  # 94 images
     everything, _, _ = decide(scheme, np.ones(20, dtype=bool))
     assert set(everything.decided_by) == {"individual"}
 
@@ -198,11 +198,11 @@ def test_adaptive_clears_at_once_what_looks_clear():
     assert np.array_equal(decision.flags, truth)
     assert (decision.decided_by == "head").sum() == 80
     assert decision.pooling.image_weights.sum() == 21
-    assert (meter.pools, meter.retests) == (3, 3)
+    assert (meter.runs["pools"], meter.runs["retests"]) == (3, 3)
     few, meter, _ = decide(scheme, truth_with(1, 20))
-    assert meter.pools == 0
+    assert meter.runs["pools"] == 0
     assert sorted(set(few.decided_by)) == ["head", "individual"]
-    with pytest.raises(ValueError, match="lies above"):
+    with pytest.raises(ValueError, match="lies below"):
         make_scheme("adaptive", (8,), clear_below=0.5, test_above=0.1)
 
 
@@ -229,8 +229,8 @@ def test_what_looks_clear_shares_larger_pools():
     assert doubted in pools[:6]
     assert hidden in pools[6:]
     assert decision.readings.counts[0].tolist() == [int(np.isin([doubted, hidden], p).any()) for p in pools]
-    assert meter.pools == 17
-    assert meter.retests == (decision.decided_by == "individual").sum() <= 1 + 4 + 8
+    assert meter.runs["pools"] == 17
+    assert meter.runs["retests"] == (decision.decided_by == "individual").sum() <= 1 + 4 + 8
     with pytest.raises(ValueError, match="large_pool_size=16, but the bundle has networks for pools of 4, 8"):
         make_scheme("adaptive", (4, 8), large_below=0.005, large_pool_size=16)
     with pytest.raises(ValueError, match="needs a large_pool_size"):
@@ -250,7 +250,7 @@ def test_adaptive_flags_nothing_on_the_word_of_pools_and_head_alone():
     assert (decision.pool_scores[fooled] > 0.5).all()
     assert (decision.decided_by[fooled] == "individual").all()
     assert (decision.decided_by[decision.flags] == "individual").all()
-    assert meter.retests < 30
+    assert meter.runs["retests"] < 30
 
 
 def test_adaptive_works_without_a_head():
@@ -261,7 +261,7 @@ def test_adaptive_works_without_a_head():
     ):
         decision, meter, _ = decide(make_scheme("adaptive", (8,), **options), truth, bundle=bundle)
         assert np.array_equal(decision.flags, truth)
-        assert meter.heads == 0
+        assert meter.runs["head"] == 0
         assert (decision.priors == 0.01).all()
 
 
@@ -269,18 +269,18 @@ def test_a_good_head_saves_retests():
     truth = truth_with(5, 100)
     _, blind, _ = decide(make_scheme("adaptive", (8,), use_head=False), truth)
     _, seeing, _ = decide(make_scheme("adaptive", (8,)), truth)
-    assert seeing.retests < blind.retests
+    assert seeing.runs["retests"] < blind.runs["retests"]
 
 
 def test_cascade_tests_only_what_the_head_does_not_clear():
     truth = truth_with(4, 100)
     decision, meter, _ = decide(make_scheme("cascade", (8,)), truth)
-    assert meter.retests == 4
+    assert meter.runs["retests"] == 4
     assert set(decision.decided_by[~truth]) == {"head"}
     assert set(decision.decided_by[truth]) == {"individual"}
     at_once, cheaper, _ = decide(make_scheme("cascade", (8,), flag_above=0.3), truth)
     assert np.array_equal(at_once.flags, truth)
-    assert cheaper.retests == 0
+    assert cheaper.runs["retests"] == 0
     assert set(at_once.decided_by) == {"head"}
 
 
@@ -289,7 +289,12 @@ def test_only_images_that_a_glance_leaves_have_a_front():
     engine = PlantedEngine(delusions=np.flatnonzero(~truth)[:6])
     decision, meter, _ = decide(make_scheme("glance", (8,)), truth, engine=engine)
     assert np.array_equal(decision.flags, truth)
-    assert (meter.glances, meter.fronts, meter.heads, meter.retests) == (100, 10, 0, 10)
+    assert (meter.runs["glance"], meter.runs["front"], meter.runs["head"], meter.runs["retests"]) == (
+        100,
+        10,
+        0,
+        10,
+    )
     assert meter.share == pytest.approx((100 * COST.glance + 10 * COST.whole) / (100 * COST.whole))
     assert engine.rows["front"] == engine.rows["individual"] == 10
     assert (decision.decided_by == "glance").sum() == 90
@@ -366,5 +371,5 @@ def test_wrong_choices_are_named(name, options, message):
 
 def test_the_description_of_a_scheme_holds_all_its_parameters():
     assert str(make_scheme("dorfman", (4,), recompute=True)) == (
-        "dorfman(chunk=100, threshold=0.5, pool_size=4, prevalence=0.01, recompute=True)"
+        "dorfman(chunk=100, prevalence=0.01, pool_size=4, threshold=0.5, recompute=True)"
     )

@@ -115,8 +115,8 @@ def _row(
         distinct_clear=int((tally.draws[~tally.bad] > 0).sum()),
         detection=tally.detection(),
         cost=meter.multiply_adds / (images * whole),
-        pools=meter.pools / images,
-        retests=meter.retests / images,
+        pools=meter.runs["pools"] / images,
+        retests=meter.runs["retests"] / images,
         decoding=1000 * meter.seconds.get("decoding", 0.0) / images,
     )
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from poolsieve.evaluation.image_metrics import ImageTally
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.schemes import Chunk, CostMeter, Evidence, Scheme
-from poolsieve.schemes.base import BY_INDIVIDUAL
 from poolsieve.schemes.cost import Price
 from poolsieve.schemes.runner import Networks
+from poolsieve.schemes.stages import BY_INDIVIDUAL
 
 
 @dataclass(frozen=True)

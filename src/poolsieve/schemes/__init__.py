@@ -1,40 +1,37 @@
-"""Schemes: how to decide about chunks of images, all on the same runner and cost meter."""
+"""Schemes: lists of stages that decide about chunks of images, all on the same runner and cost meter."""
 
-from poolsieve.schemes.adaptive import Adaptive
-from poolsieve.schemes.base import (
-    Decision,
-    PooledScheme,
-    Scheme,
-    list_schemes,
-    make_scheme,
-    register_scheme,
-)
-from poolsieve.schemes.cascade import Cascade
 from poolsieve.schemes.cost import CostMeter
-from poolsieve.schemes.dorfman import Dorfman
+from poolsieve.schemes.decoded_pools import DecodedPools
+from poolsieve.schemes.disjoint_pools import DisjointPools
 from poolsieve.schemes.evidence import Evidence
 from poolsieve.schemes.glance import Glance
-from poolsieve.schemes.individual import Individual
-from poolsieve.schemes.oneshot import OneShot
+from poolsieve.schemes.head import Head
+from poolsieve.schemes.individual import Test
+from poolsieve.schemes.pools import Pools
 from poolsieve.schemes.prevalence import Prevalence, PrevalenceEstimator
 from poolsieve.schemes.runner import Chunk
+from poolsieve.schemes.scheme import Scheme, list_schemes, make_scheme
+from poolsieve.schemes.stages import Decision, Stage, Undecided, list_stages, make_stage, register_stage
 
 __all__ = [
-    "Adaptive",
-    "Cascade",
     "Chunk",
     "CostMeter",
     "Decision",
-    "Dorfman",
+    "DecodedPools",
+    "DisjointPools",
     "Evidence",
     "Glance",
-    "Individual",
-    "OneShot",
-    "PooledScheme",
+    "Head",
+    "Pools",
     "Prevalence",
     "PrevalenceEstimator",
     "Scheme",
+    "Stage",
+    "Test",
+    "Undecided",
     "list_schemes",
+    "list_stages",
     "make_scheme",
-    "register_scheme",
+    "make_stage",
+    "register_stage",
 ]

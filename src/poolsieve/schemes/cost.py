@@ -1,14 +1,17 @@
-"""What a scheme costs: the one meter that all schemes run on."""
+"""What it costs to run networks: the one account that all schemes are metered and planned by.
+
+The cost of one image is the sum of what was run for it, as a share of one individual test. For one front and
+pools that is `f + (m/n + retests)·(1 − f)`, f being the share of the front, plus the head where it is run.
+"""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol
-
-Stage = Literal["reading", "glance", "front", "head", "pools", "decoding", "retests"]
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 
 class Price(Protocol):
@@ -35,81 +38,129 @@ class Price(Protocol):
         """The glance at a shrunken image."""
 
 
-@dataclass
-class CostMeter:
-    """Counts what is run; the cost of one image is `f + (m/n + retests)·(1 − f)`, plus that of the head.
+@dataclass(frozen=True)
+class Part:
+    """Something that is run on an image or a pool.
 
-    With a glance only the images that it leaves have a front.
+    Attributes:
+        name: In records and reports.
+        plural: For people.
+        title: For reports.
+        multiply_adds: By the names of a `Price`, summed.
+    """
+
+    name: str
+    plural: str
+    title: str
+    multiply_adds: tuple[str, ...]
+
+    def cost(self, price: Price) -> int:
+        """Multiply-adds of one run."""
+        return sum(getattr(price, name) for name in self.multiply_adds)
+
+
+_PARTS: dict[str, Part] = {}
+
+
+def register_part(part: Part) -> Part:
+    """Make a part known, so that it is counted and shown."""
+    if part.name in _PARTS:
+        raise ValueError(f"a part named {part.name!r} is registered already")
+    _PARTS[part.name] = part
+    return part
+
+
+def list_parts() -> list[Part]:
+    """All parts."""
+    return list(_PARTS.values())
+
+
+FRONT = register_part(Part("front", "fronts", "front, at most once for each image", ("front",)))
+HEAD = register_part(Part("head", "heads", "cheap head", ("gate",)))
+POOLS = register_part(Part("pools", "pools", "pools", ("back", "final")))
+RETESTS = register_part(Part("retests", "retests", "tests of single images", ("back", "final")))
+
+
+def whole(price: Price) -> int:
+    """Multiply-adds of one individual test."""
+    return FRONT.cost(price) + RETESTS.cost(price)
+
+
+def _zeros() -> dict[str, Any]:
+    return Counter()  # what is missing is 0
+
+
+@dataclass
+class Work:
+    """How often each part was run, or is expected to be.
 
     Attributes:
         price: Multiply-adds of each part.
         images: Images that were judged; those that could not be read cost nothing.
-        fronts: Runs of the front.
-        heads: Runs of the gate with the cheap head.
-        pools: Runs of the back on merged features.
-        retests: Runs of the back on one image's front features. The scheme that tests every image
-            individually has one of them for each image.
-        glances: Runs of the glance.
-        seconds: Time in each stage; reading counts only the time that the network waited for it.
+        runs: Runs of each part, by its name.
     """
 
     price: Price
-    images: int = 0
-    fronts: int = 0
-    heads: int = 0
-    pools: int = 0
-    retests: int = 0
-    glances: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def time(self, stage: Stage) -> Iterator[None]:
-        """Add the time of the block to a stage."""
-        begin = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - begin
+    images: float = 0
+    runs: dict[str, float] = field(default_factory=_zeros)
 
     @property
     def multiply_adds(self) -> int:
         """All that was computed."""
-        price = self.price
-        backs = (self.pools + self.retests) * (price.back + price.final)
-        looks = self.heads * price.gate + self.glances * price.glance
-        return self.fronts * price.front + looks + backs
+        return round(sum(self.runs[part.name] * part.cost(self.price) for part in list_parts()))
 
     @property
     def share(self) -> float:
         """Cost as a share of testing every image individually; 0 if there was none."""
-        whole = self.price.front + self.price.back + self.price.final
-        return self.multiply_adds / (self.images * whole) if self.images else 0.0
+        return sum(self.shares().values())
+
+    def shares(self) -> dict[str, float]:
+        """What each part cost, as a share of testing every image individually."""
+        paid = max(self.images, 1) * whole(self.price)
+        return {part.name: self.runs[part.name] * part.cost(self.price) / paid for part in list_parts()}
+
+
+@dataclass
+class CostMeter(Work):
+    """Counts what is run, and the time that it takes.
+
+    Attributes:
+        seconds: Time in each kind of work; reading counts only the time that the network waited for it.
+    """
+
+    seconds: dict[str, float] = field(default_factory=_zeros)
+
+    @contextmanager
+    def time(self, what: str) -> Iterator[None]:
+        """Add the time of the block to a kind of work."""
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[what] += time.perf_counter() - begin
 
     @property
     def total_seconds(self) -> float:
-        """Time in all stages."""
+        """Time of all work."""
         return sum(self.seconds.values())
 
     def counts(self) -> dict[str, Any]:
         """Counts and seconds as plain values."""
-        values = asdict(self)
-        del values["price"]
-        return values
+        return {"images": self.images, "runs": dict(self.runs), "seconds": dict(self.seconds)}
 
     def add(self, counts: Mapping[str, Any]) -> None:
         """Add what an earlier run counted."""
-        for name in ("images", "fronts", "heads", "pools", "retests", "glances"):
-            setattr(self, name, getattr(self, name) + int(counts.get(name, 0)))
-        for stage, seconds in counts["seconds"].items():
-            self.seconds[stage] = self.seconds.get(stage, 0.0) + float(seconds)
+        self.images += counts["images"]
+        for mine, theirs in ((self.runs, counts["runs"]), (self.seconds, counts["seconds"])):
+            for name, value in theirs.items():
+                mine[name] += value
 
     def lines(self) -> list[str]:
-        """For people: the counts, the cost and the time of each stage."""
-        stages = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in self.seconds.items())
-        glances = f"{self.glances:,} glances, " if self.glances else ""
+        """For people: the counts, the cost and the time of each kind of work."""
+        runs = [f"{self.runs[part.name]:,.0f} {part.plural}" for part in list_parts() if self.runs[part.name]]
+        times = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in self.seconds.items())
         return [
-            f"{glances}{self.fronts:,} fronts, {self.heads:,} heads, {self.pools:,} pools, "
-            f"{self.retests:,} retests",
+            ", ".join(runs) or "nothing was run",
             f"{self.multiply_adds / 1e9:,.1f} G multiply-adds, {self.share:.3f} of individual testing",
-            stages or "no time spent",
+            times or "no time spent",
         ]

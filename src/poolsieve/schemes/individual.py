@@ -1,20 +1,55 @@
-"""Every image tested on its own: what all other schemes are measured by."""
+"""The individual network on every image that is left."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from poolsieve.schemes.base import Decision, Scheme, register_scheme
-from poolsieve.schemes.runner import Chunk
+from poolsieve.bundles.config import FRONT_GRAPH, INDIVIDUAL_GRAPH, BundleConfig
+from poolsieve.decoders.base import Instance, Interval, parameter
+from poolsieve.schemes.cost import FRONT, RETESTS, Part, Work
+from poolsieve.schemes.stages import BY_INDIVIDUAL, Stage, Undecided, register_stage
 
 
-@register_scheme("individual")
+@register_stage("test")
 @dataclass(frozen=True)
-class Individual(Scheme):
-    """The individual network on every image (INN of the paper). Cost: 1."""
+class Test(Stage):
+    """A test of its own for every image that is left.
 
-    def decide(self, chunk: Chunk, rng: np.random.Generator) -> Decision:
-        """Test every image."""
-        return self._test_all(chunk)
+    Attributes:
+        threshold: Score above which an image is flagged.
+        recompute: Run the whole network although front features are there, as the paper's cost of two rounds
+            supposes.
+    """
+
+    __test__: ClassVar = False  # pytest takes it for none of its own
+    decides: ClassVar = True
+
+    threshold: float = parameter(0.5, Interval(low=0, high=1))
+    recompute: bool = parameter(False, Instance(bool))
+
+    def look(self, undecided: Undecided) -> None:
+        """Test what is open."""
+        images, chunk = np.flatnonzero(undecided.open), undecided.chunk
+        logits = chunk.test(images, recompute=self.recompute)
+        scores = np.zeros(len(chunk))
+        scores[images] = chunk.evidence.image_scores(logits)
+        undecided.evidence[images] = chunk.evidence.of_images(logits)
+        undecided.decide(undecided.open.copy(), scores, scores > self.threshold, BY_INDIVIDUAL)
+
+    def graphs(self, config: BundleConfig) -> list[str]:
+        """Front and individual network."""
+        return [FRONT_GRAPH, INDIVIDUAL_GRAPH]
+
+    def parts(self, *, gated: bool) -> tuple[Part, ...]:
+        """Front and back for each image."""
+        return (FRONT, RETESTS)
+
+    def reckon(self, work: Work, share: float, *, gated: bool) -> None:
+        """Front and back; the front again where it is recomputed."""
+        before = work.runs[FRONT.name]
+        super().reckon(work, share, gated=gated)
+        if self.recompute:
+            work.runs[FRONT.name] = before + share

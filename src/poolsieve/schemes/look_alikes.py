@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from poolsieve.designs import NO_IMAGE, Pooling
-from poolsieve.schemes.base import BY_INDIVIDUAL, Decision, Scheme
 from poolsieve.schemes.runner import Chunk, Features
+from poolsieve.schemes.scheme import Scheme
+from poolsieve.schemes.stages import BY_INDIVIDUAL, Decision
 
 ALIKE = 0.95
 """Correlation of front features, less the chunk's mean, above which images look alike.
@@ -41,10 +42,10 @@ def decide_once(
     """
     if not scheme.pools:
         return scheme.decide(chunk, rng)
-    groups = find_groups(chunk.features) if groups is None else groups
+    groups = find_groups(chunk.features(chunk.everyone)) if groups is None else groups
     if len(groups) == groups.max() + 1:
         return scheme.decide(chunk, rng)
-    worst = chunk.head_logits() if chunk.evidence.knows_head else np.zeros(len(chunk))
+    worst = chunk.head_logits(chunk.everyone) if chunk.evidence.knows_head else np.zeros(len(chunk))
     order = np.lexsort((-worst, groups))  # by group, the worst first
     firsts = order[np.append(True, np.diff(groups[order]) > 0)]  # of each group, in their order
     stands_for = firsts[groups]

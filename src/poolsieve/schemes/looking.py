@@ -1,56 +1,67 @@
-"""A cheap look at every image, and the individual network for those that it does not clear."""
+"""A cheap look at images one by one, which clears most of them."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.decoders.base import Interval, parameter
-from poolsieve.schemes.base import BY_INDIVIDUAL, Decision, Scheme
-from poolsieve.schemes.evidence import posterior
-from poolsieve.schemes.runner import Chunk
+from poolsieve.schemes.runner import Chunk, Images
+from poolsieve.schemes.stages import Stage, Undecided
+
+BOUNDS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+"""Posteriors that are worth trying as bounds."""
 
 
 @dataclass(frozen=True)
-class LookingScheme(Scheme):
-    """A scheme whose first look clears images, or flags them if it may.
+class Look(Stage):
+    """A look that clears images, sets them aside or flags them, or leaves what it saw to the next stages.
 
     Attributes:
-        prevalence: Expected share of bad images.
-        clear_below: Images whose posterior by the first look is below this are clear.
-        flag_above: Images whose posterior by the first look is above this are flagged at once; with 1 it
-            never flags alone.
+        clear_below: Images whose posterior by then is below this are clear.
+        flag_above: Images whose posterior by then is above this are flagged at once; with 1 it never flags
+            alone.
+        test_above: Images whose posterior by then is not below this are not pooled; with 1 all may be.
     """
 
-    prevalence: float = parameter(0.01, Interval(low=1e-6, high=0.5))
     clear_below: float = parameter(0.001, Interval(low=0, high=1))
     flag_above: float = parameter(1.0, Interval(low=0, high=1))
+    test_above: float = parameter(1.0, Interval(low=0, high=1))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.flag_above < self.clear_below:
-            raise ValueError(
-                f"{self.name}: flag_above={self.flag_above} lies below clear_below={self.clear_below}"
-            )
+        for name in ("flag_above", "test_above"):
+            if getattr(self, name) < self.clear_below:
+                raise ValueError(
+                    f"{self.name}: {name}={getattr(self, name)} lies below clear_below={self.clear_below}"
+                )
 
-    def _decide_after(self, chunk: Chunk, evidence: NDArray[np.float64], looked_by: str) -> Decision:
-        """Test what the look leaves.
+    @abstractmethod
+    def evidence(self, chunk: Chunk, images: Images) -> NDArray[np.float64]:
+        """Log-likelihoods (clear, bad) of images.  # (len(images), 2)."""
 
-        Args:
-            chunk: The images.
-            evidence: Log-likelihoods (clear, bad) by the look.  # (k, 2)
-            looked_by: Who decided about the others.
-        """
-        priors = posterior(self.prevalence, evidence)
-        scores, flags = priors.copy(), priors > self.flag_above
-        decided_by = np.full(len(chunk), looked_by, dtype="<U10")
-        doubtful = np.flatnonzero((priors >= self.clear_below) & ~flags)
-        logits = chunk.test(doubtful)
-        scores[doubtful] = chunk.evidence.image_scores(logits)
-        flags[doubtful] = scores[doubtful] > self.threshold
-        decided_by[doubtful] = BY_INDIVIDUAL
-        evidence[doubtful] = chunk.evidence.of_images(logits)
-        sizes = np.ones(len(chunk), dtype=np.int64)
-        return Decision(scores, flags, decided_by, evidence, sizes, 1.0, priors=priors)
+    def known(self, chunk: Chunk) -> bool:
+        """Whether what it sees is worth anything."""
+        return True
+
+    def look(self, undecided: Undecided) -> None:
+        """Look, and decide by the bounds; without bounds the look waits until somebody needs it."""
+        if self.clear_below == 0 and self.flag_above == self.test_above == 1:
+            if self.known(undecided.chunk):
+                undecided.later.append(self._see)
+            return
+        self._see(undecided)
+        posteriors = undecided.posteriors()
+        undecided.priors = posteriors
+        undecided.decide(undecided.open & (posteriors < self.clear_below), posteriors, False, self.name)
+        undecided.decide(undecided.open & (posteriors > self.flag_above), posteriors, True, self.name)
+        if self.test_above < 1:
+            undecided.aside |= undecided.open & (posteriors >= self.test_above)
+
+    def _see(self, undecided: Undecided) -> None:
+        images = np.flatnonzero(undecided.open)
+        if len(images):
+            undecided.see(images, self.evidence(undecided.chunk, images))

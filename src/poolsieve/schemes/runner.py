@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -11,13 +10,15 @@ from numpy.typing import NDArray
 
 from poolsieve.decoders import Readings
 from poolsieve.designs import NO_IMAGE, Pooling
-from poolsieve.schemes.cost import CostMeter
+from poolsieve.schemes.cost import FRONT, HEAD, POOLS, RETESTS, CostMeter
 from poolsieve.schemes.evidence import Evidence
 
 if TYPE_CHECKING:
     from poolsieve.engines import FrontFeatures, HeadOutput, NetworkOutput
 
 Features = NDArray[np.float32]
+Images = NDArray[np.intp]
+"""Numbers of readable images of a chunk."""
 
 
 class Networks(Protocol):
@@ -41,10 +42,44 @@ class Networks(Protocol):
         """Logits of the counts of pools."""
 
 
+class _Kept:
+    """Arrays with a row for each image, of which those are computed that are asked for, and once."""
+
+    def __init__(self, images: int) -> None:
+        self._known = np.zeros(images, dtype=bool)
+        self._rows: tuple[NDArray[np.generic], ...] | None = None
+
+    def missing(self, images: Images) -> Images:
+        return images[~self._known[images]]
+
+    def store(self, images: Images, *values: NDArray[np.generic]) -> None:
+        if self._rows is None and len(images) == len(self._known):
+            self._rows = values  # all at once, as they mostly are
+        else:
+            if self._rows is None:
+                shapes = [(len(self._known), *value.shape[1:]) for value in values]
+                self._rows = tuple(
+                    np.zeros(shape, value.dtype) for shape, value in zip(shapes, values, strict=True)
+                )
+            for rows, value in zip(self._rows, values, strict=True):
+                rows[images] = value
+        self._known[images] = True
+
+    def take(self, number: int) -> NDArray[np.generic]:
+        assert self._rows is not None
+        return self._rows[number]
+
+    def only(self, images: Images) -> _Kept:
+        some = _Kept(len(images))
+        some._known = self._known[images]
+        some._rows = None if self._rows is None else tuple(rows[images] for rows in self._rows)
+        return some
+
+
 class Chunk:
     """The readable images of one chunk, with whatever has been computed of them.
 
-    Front features and head outputs are computed when first asked for, and once.
+    Front features and head outputs are computed for images when they are first asked for, and once.
 
     Args:
         networks: An engine.
@@ -56,7 +91,10 @@ class Chunk:
         gated: Whether features are multiplied by the gate before they are merged.
 
     Attributes:
+        networks: The engine.
         evidence: What the outputs are worth.
+        meter: Counts what is run.
+        pixels: The images.
         size: Positions in the chunk.
     """
 
@@ -66,66 +104,58 @@ class Chunk:
         evidence: Evidence,
         meter: CostMeter,
         pixels: NDArray[np.uint8],
-        places: NDArray[np.intp],
+        places: Images,
         size: int,
         *,
         gated: bool,
     ) -> None:
-        self._networks, self._meter, self._gated = networks, meter, gated
-        self._pixels, self._places, self.size = pixels, places, size
-        self.evidence = evidence
+        self.networks, self.evidence, self.meter = networks, evidence, meter
+        self.pixels, self._places, self.size = pixels, places, size
+        self._gated = gated
+        self._features, self._heads = _Kept(len(pixels)), _Kept(len(pixels))
         meter.images += len(pixels)
 
     def __len__(self) -> int:
-        return len(self._pixels)
+        return len(self.pixels)
 
     @property
-    def meter(self) -> CostMeter:
-        """Counts what is run."""
-        return self._meter
+    def everyone(self) -> Images:
+        """All readable images."""
+        return np.arange(len(self))
 
-    @cached_property
-    def features(self) -> Features:
-        """Front features of all images.  # (k, C, H, W)."""
-        return self._run_front(self._pixels)
+    def features(self, images: Images) -> Features:
+        """Front features of all images, of which those of some are needed.  # (k, C, H, W)."""
+        missing = self._features.missing(images)
+        if len(missing):
+            self._features.store(missing, self._run_front(missing))
+        return self._features.take(0)  # type: ignore[return-value]
 
-    def _run_front(self, pixels: NDArray[np.uint8]) -> Features:
-        with self._meter.time("front"):
-            self._meter.fronts += len(pixels)
-            return self._networks.front(pixels).features
+    def _run_front(self, images: Images) -> Features:
+        pixels = self.pixels if len(images) == len(self) else self.pixels[images]
+        with self.meter.time("front"):
+            self.meter.runs[FRONT.name] += len(images)
+            return self.networks.front(pixels).features
 
-    @cached_property
-    def _head(self) -> tuple[Features, NDArray[np.float32]]:
-        features = self.features
-        with self._meter.time("head"):
-            self._meter.heads += len(features)
-            output = self._networks.head(features)
-            return output.gate, output.logits
+    def _look(self, images: Images) -> None:
+        missing = self._heads.missing(images)
+        if len(missing):
+            features = self.features(missing)
+            features = features if len(missing) == len(self) else features[missing]
+            with self.meter.time("head"):
+                self.meter.runs[HEAD.name] += len(missing)
+                output = self.networks.head(features)
+            self._heads.store(missing, output.gate, output.logits)
 
-    def glance_evidence(self) -> NDArray[np.float64]:
-        """Log-likelihoods (clear, bad) by a glance at the shrunken images.  # (k, 2)."""
-        with self._meter.time("glance"):
-            self._meter.glances += len(self)
-            logits = self._networks.glance(self._pixels)
-        return self.evidence.of_glances(logits)
+    def head_logits(self, images: Images) -> NDArray[np.float32]:
+        """What the cheap head says of images, higher for worse.  # (len(images),)."""
+        self._look(images)
+        return self._heads.take(1)[images]  # type: ignore[return-value]
 
-    def head_evidence(self) -> NDArray[np.float64]:
-        """Log-likelihoods (clear, bad) by the cheap head.  # (k, 2)."""
-        return self.evidence.of_heads(self._head[1])
-
-    def head_logits(self) -> NDArray[np.float32]:
-        """What the cheap head says of images, higher for worse.  # (k,)."""
-        return self._head[1]
-
-    def only(self, images: NDArray[np.intp]) -> Chunk:
+    def only(self, images: Images) -> Chunk:
         """Some of the images as a chunk, with what is known of them; the places of the others are empty."""
         some = copy.copy(self)
-        some._pixels, some._places = self._pixels[images], self._places[images]
-        if "features" in vars(self):
-            vars(some)["features"] = self.features[images]
-        if "_head" in vars(self):
-            gate, logits = self._head
-            vars(some)["_head"] = gate[images], logits[images]
+        some.pixels, some._places = self.pixels[images], self._places[images]
+        some._features, some._heads = self._features.only(images), self._heads.only(images)
         return some
 
     def arrange(self, design: Pooling, rng: np.random.Generator) -> Pooling:
@@ -141,7 +171,7 @@ class Chunk:
         held = dealt[(dealt != NO_IMAGE).any(axis=1)]
         return Pooling(held, len(self), pool_size=design.pool_size)
 
-    def arrange_some(self, design: Pooling, images: NDArray[np.intp], rng: np.random.Generator) -> Pooling:
+    def arrange_some(self, design: Pooling, images: Images, rng: np.random.Generator) -> Pooling:
         """The design dealt over some of the readable images in a random order; the others are in no pool."""
         order = np.append(rng.permutation(images), NO_IMAGE)  # the last entry answers for empty places
         dealt = order[design.restrict(len(images)).pools]
@@ -150,26 +180,31 @@ class Chunk:
 
     def read_pools(self, pooling: Pooling) -> Readings:
         """What the counting network says of the pools."""
-        features, gate = self.features, self._head[0] if self._gated else None
-        with self._meter.time("pools"):
-            self._meter.pools += pooling.pool_count
-            output = self._networks.pooled(features, gate, pooling.pools, pooling.pool_size)
+        members = np.flatnonzero(pooling.image_weights)
+        features, gate = self.features(members), None
+        if self._gated:
+            self._look(members)
+            gate = self._heads.take(0)
+        with self.meter.time("pools"):
+            self.meter.runs[POOLS.name] += pooling.pool_count
+            output = self.networks.pooled(features, gate, pooling.pools, pooling.pool_size)  # type: ignore[arg-type]
         return self.evidence.of_pools(output.logits, pooling.pool_sizes, output.counts)
 
-    def test(self, images: NDArray[np.intp], *, recompute: bool = False) -> NDArray[np.float32]:
+    def test(self, images: Images, *, recompute: bool = False) -> NDArray[np.float32]:
         """Logits (clear, bad) of the individual network for some images.  # (len(images), 2).
-
-        Where no front features are there yet, the front runs on these images alone.
 
         Args:
             images: Their numbers.
-            recompute: Run the front again in place of using its cached features, as the paper's cost of
-                two-round testing supposes.
+            recompute: Run the front again in place of using its features, as the paper's cost of two-round
+                testing supposes.
         """
         if not len(images):
             return np.empty((0, 2), dtype=np.float32)
-        known = "features" in vars(self) and not recompute  # cached, as somebody asked for them
-        features = self.features[images] if known else self._run_front(self._pixels[images])
-        with self._meter.time("retests"):
-            self._meter.retests += len(images)
-            return self._networks.individual(features).logits
+        if recompute or len(self._features.missing(images)) == len(images):
+            features = self._run_front(images)  # nobody needs them afterwards
+        else:
+            features = self.features(images)
+            features = features if len(images) == len(self) else features[images]
+        with self.meter.time("retests"):
+            self.meter.runs[RETESTS.name] += len(images)
+            return self.networks.individual(features).logits

@@ -1,0 +1,109 @@
+"""Pools and a decoder, in one round (paper, section "CS/GT Decoding Algorithms")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from poolsieve.decoders import BeliefPropagation, Decoder, Readings, parse_decoder
+from poolsieve.decoders.base import Instance, Interval, parameter
+from poolsieve.decoders.binary_evidence import possibly_bad
+from poolsieve.designs import Pooling
+from poolsieve.schemes.individual import Test
+from poolsieve.schemes.plausibility import Surprise, find_surprise
+from poolsieve.schemes.pooling import BalancedPools
+from poolsieve.schemes.stages import Undecided, register_stage
+
+NODE_LIMIT = 5000
+"""Search nodes that an exact decoder may spend on a chunk, about half a second.
+
+Readings that fit nothing would else be searched for hours; the best answer found by then is taken.
+"""
+
+DOUBTFUL = 0.01
+"""Posterior from which an image of a chunk with surprising readings is tested individually."""
+
+
+@register_stage("decoded_pools")
+@dataclass(frozen=True)
+class DecodedPools(BalancedPools):
+    """A balanced design and any decoder; no image is tested again.
+
+    The defaults are the paper's: 50 pools of 8 for 100 images, every image in 4, and MIP.
+
+    Where a chunk's counts are improbable at the stated prevalence or beyond what the pools can tell apart,
+    belief propagation decodes it with its own estimated prevalence. Every image that is not clear by that,
+    or that is in no pool which was read as clean, is tested individually: with such pool-mates no image is
+    flagged on the word of pools. Images that are too few for pools are tested as well.
+
+    Attributes:
+        pools_per_image: Pools that every image is in.
+        threshold: Score of an individual test above which an image is flagged; with the decoder bp also the
+            posterior above which it is, unless the text of the decoder gives one.
+        decoder: A decoder in its text form: `mip`, `classo:penalty=0.3,threshold=0.2`, `bp`, or `bp-hard` to
+            read counts alone; see `poolsieve.decoders.parse_decoder`.
+    """
+
+    decides: ClassVar = True
+
+    pools_per_image: int = parameter(4, Interval(low=1, whole=True))
+    threshold: float = parameter(0.5, Interval(low=0, high=1))
+    decoder: str = parameter("mip", Instance(str))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parse_decoder(self.decoder)  # complains of unknown names
+
+    def look(self, undecided: Undecided) -> None:
+        """Decide by pools; test what they leave."""
+        super().look(undecided)
+        if undecided.open.any():
+            Test(threshold=self.threshold).look(undecided)
+
+    def _decide(self, undecided: Undecided, pooling: Pooling, readings: Readings) -> None:
+        undecided.priors = undecided.posteriors()
+        pooled = undecided.open & (pooling.image_weights > 0)
+        undecided.record_pools(pooling, readings, tell_prevalence=bool(pooled.all()))
+        noise = undecided.chunk.evidence.count_noise(pooling.pool_size)
+        surprise = find_surprise(readings, pooling, noise, undecided.prevalence)
+        if surprise is not None:
+            self._clear_surely(undecided, pooling, readings, surprise)
+            return
+        with undecided.chunk.meter.time("decoding"):
+            choice = parse_decoder(self.decoder)
+            decoder = choice.decoder
+            if "node_limit" in decoder.parameters and "node_limit" not in choice.fixed:
+                decoder = decoder.replace(node_limit=NODE_LIMIT)
+            if isinstance(decoder, BeliefPropagation) and "threshold" not in choice.fixed:
+                decoder = decoder.replace(threshold=self.threshold)
+            if decoder.uses_priors and not choice.soft:
+                decoder = decoder.replace(noise=noise)
+            read = readings if choice.soft else readings.hard()
+            decoding = decoder.decode(read, pooling, undecided.priors)
+        undecided.pool_scores = decoding.scores[0]
+        undecided.solved = bool(decoding.solved[0])
+        if not undecided.solved:
+            undecided.note = _stopped(self.decoder, decoder)
+        undecided.decide(pooled, decoding.scores[0], decoding.flags[0], "pools")
+
+    def _clear_surely(
+        self, undecided: Undecided, pooling: Pooling, readings: Readings, surprise: Surprise
+    ) -> None:
+        undecided.priors = np.full(len(undecided.chunk), surprise.prevalence)
+        with undecided.chunk.meter.time("decoding"):
+            posteriors = BeliefPropagation().decode(readings, pooling, undecided.priors).scores[0]
+        # With so many bad images posteriors may be sure and wrong: a clear image is in a clean pool as well.
+        doubtful = (posteriors >= DOUBTFUL) | possibly_bad(readings, pooling)[0]
+        undecided.pool_scores = posteriors
+        undecided.decide(undecided.open & ~doubtful, posteriors, False, "pools")
+        undecided.note = surprise.note(int(undecided.open.sum()))
+
+
+def _stopped(name: str, decoder: Decoder) -> str:
+    """What a record says where a decoder did not finish."""
+    limit = decoder.parameters.get("node_limit")
+    if limit is None:
+        return f"{name} stopped before its answer had settled"
+    return f"{name} stopped at its limit of {limit:,} nodes; a better answer may exist"

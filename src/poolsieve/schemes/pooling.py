@@ -1,0 +1,159 @@
+"""What all stages with pools share: designs, dealing images onto them, and reading pools."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, BundleConfig
+from poolsieve.decoders import Readings
+from poolsieve.decoders.base import Interval, parameter
+from poolsieve.designs import Pooling, PoolingDesign, balanced_design
+from poolsieve.designs.feasibility import Parameters, broken_bound, larger
+from poolsieve.schemes.cost import FRONT, HEAD, Part
+from poolsieve.schemes.stages import Stage, Undecided, together
+
+USUAL_POOL_SIZE = 8
+
+
+@dataclass(frozen=True)
+class PoolStage(Stage):
+    """A look at images in pools; if these would be as many as the images, they are left to the next stage.
+
+    That happens at the end of a source, when a few images are left over.
+
+    Attributes:
+        pool_size: Images in a pool; one of the sizes that the bundle has networks for.
+    """
+
+    pools: ClassVar = True
+
+    pool_size: int = parameter(USUAL_POOL_SIZE, Interval(low=2, whole=True))
+
+    @abstractmethod
+    def design_for(self, images: int, chunk: int) -> Pooling:
+        """A design for at least that many images, of which a short chunk takes the first.
+
+        Args:
+            images: Images to be pooled.
+            chunk: Images in a full chunk.
+        """
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """All its pool sizes."""
+        return (self.pool_size,)
+
+    def look(self, undecided: Undecided) -> None:
+        """Deal what is open into pools, read them, and decide by what they say."""
+        read = self._read(undecided)
+        if read is not None:
+            self._decide(undecided, *read)
+
+    @abstractmethod
+    def _decide(self, undecided: Undecided, pooling: Pooling, readings: Readings) -> None: ...
+
+    def _groups(self, undecided: Undecided, images: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], int]]:
+        """Images that share pools among themselves, with the size of these pools."""
+        return [(images, self.pool_size)]
+
+    def _read(self, undecided: Undecided) -> tuple[Pooling, Readings] | None:
+        """Pools of all open images that are not set aside; None if there are too few."""
+        chunk, images = undecided.chunk, undecided.open & ~undecided.aside
+        groups = self._groups(undecided, images)
+        poolings = []
+        if len(groups) == 1 and images.all():
+            pooling = chunk.arrange(self.design_for(chunk.size, undecided.full_chunk), undecided.rng)
+            poolings += [pooling] if pooling.pool_count < len(chunk) else []
+        else:
+            for some, size in groups:
+                numbers = np.flatnonzero(some)
+                if len(numbers):
+                    design = self._design_of(size, len(numbers), undecided.full_chunk)
+                    pooling = chunk.arrange_some(design, numbers, undecided.rng)
+                    poolings += [pooling] if pooling.pool_count < len(numbers) else []
+        if not poolings:
+            return None
+        return together([(pooling, chunk.read_pools(pooling)) for pooling in poolings])
+
+    def _design_of(self, size: int, images: int, chunk: int) -> Pooling:
+        return self.design_for(images, chunk)
+
+    def graphs(self, config: BundleConfig) -> list[str]:
+        """Front, gate if there is one, and the counting networks."""
+        gate = [HEAD_GRAPH] if config.merge == "gated" else []
+        return [FRONT_GRAPH, *gate, *(config.counting_graph(size) for size in self.sizes)]
+
+    def parts(self, *, gated: bool) -> tuple[Part, ...]:
+        """Front, and gate if there is one, for each image; pools are counted apart."""
+        return (FRONT, HEAD) if gated else (FRONT,)
+
+    def check(self, pool_sizes: Sequence[int]) -> None:
+        """Whether there are counting networks for its pools."""
+        for name in ("pool_size", "large_pool_size"):
+            size = getattr(self, name, None)
+            if size is not None and size not in pool_sizes:
+                there = ", ".join(map(str, pool_sizes))
+                raise ValueError(f"{name}={size}, but the bundle has networks for pools of {there}")
+
+    def prepare(self, chunk: int) -> None:
+        """Make the design of a full chunk."""
+        self.design_for(chunk, chunk)
+
+
+@dataclass(frozen=True)
+class BalancedPools(PoolStage):
+    """Pools that follow a balanced design.
+
+    Attributes:
+        pools_per_image: Pools that every image is in.
+    """
+
+    pools_per_image: int = parameter(2, Interval(low=1, whole=True))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pools_per_image >= self.pool_size:
+            raise ValueError(
+                f"{self.name}: pools_per_image={self.pools_per_image} with pool_size={self.pool_size} makes "
+                "as many pools as images; take fewer pools per image, or the scheme individual"
+            )
+
+    def chunk_size(self, usual: int) -> int:
+        """The least number of images from the usual one on that has a design."""
+        wanted = Parameters(usual, self.pool_size, self.pools_per_image)
+        return usual if broken_bound(wanted) is None else next(larger(wanted)).images
+
+    def design_for(self, images: int, chunk: int) -> Pooling:
+        """The smallest balanced design for that many images: the fewer images, the fewer pools."""
+        return _smallest(images, chunk, self.pool_size, self.pools_per_image)
+
+
+@cache
+def _balanced(chunk: int, pool_size: int, pools_per_image: int) -> PoolingDesign:
+    return balanced_design(chunk, pool_size, pools_per_image, seed=0)
+
+
+@cache
+def _smallest(images: int, chunk: int, pool_size: int, pools_per_image: int) -> PoolingDesign:
+    if images == chunk:
+        return _balanced(chunk, pool_size, pools_per_image)
+    found = design_from(images, pool_size, pools_per_image)
+    return found if found.images < chunk else _balanced(chunk, pool_size, pools_per_image)
+
+
+@cache
+def design_from(images: int, pool_size: int, pools_per_image: int) -> PoolingDesign:
+    """The smallest balanced design for at least that many images."""
+    for choice in larger(Parameters(images - 1, pool_size, pools_per_image)):
+        try:
+            return _balanced(*choice)
+        except ValueError:
+            continue  # allowed by the bounds, but none was found; the next size will do
+    raise AssertionError("there is always a larger design")

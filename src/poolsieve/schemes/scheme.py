@@ -1,0 +1,235 @@
+"""Schemes: lists of stages, and the table of those that have a name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from poolsieve.decoders.base import Interval, parameter
+from poolsieve.schemes.cost import POOLS, Price, Work
+from poolsieve.schemes.decoded_pools import DecodedPools
+from poolsieve.schemes.disjoint_pools import DisjointPools
+from poolsieve.schemes.glance import Glance
+from poolsieve.schemes.head import Head
+from poolsieve.schemes.individual import Test
+from poolsieve.schemes.pooling import USUAL_POOL_SIZE, PoolStage
+from poolsieve.schemes.pools import Pools
+from poolsieve.schemes.runner import Chunk
+from poolsieve.schemes.stages import Decision, Stage, Undecided, make_stage
+
+if TYPE_CHECKING:
+    from poolsieve.bundles import BundleConfig
+
+USUAL_CHUNK = 100
+"""Images of a chunk where neither the caller nor a design says otherwise."""
+UNNAMED = "stages"
+"""Name of schemes that are not in the table."""
+
+SCHEMES: dict[str, tuple[Stage, ...]] = {
+    "adaptive": (Head(clear_below=0), Pools(), Test()),
+    "cascade": (Head(), Test()),
+    "dorfman": (DisjointPools(), Test()),
+    "glance": (Glance(), Test()),
+    "individual": (Test(),),
+    "oneshot": (DecodedPools(),),
+}
+"""The schemes that have a name."""
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Decides about chunks of images, stage by stage.
+
+    Attributes:
+        stages: What looks at the images, one after the other; the last one decides what is left.
+        name: In the table of schemes, else "stages".
+        chunk: Images in a chunk; None for what suits the stages.
+        prevalence: Expected share of bad images.
+    """
+
+    stages: tuple[Stage, ...]
+    name: str = UNNAMED
+    chunk: int | None = parameter(None, Interval(low=1, whole=True, optional=True))
+    prevalence: float = parameter(0.01, Interval(low=1e-6, high=0.5))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stages", tuple(self.stages))
+        for one in dataclasses.fields(self):
+            allowed = one.metadata.get("allowed")
+            if allowed is not None:
+                allowed.check(self.name, one.name, getattr(self, one.name))
+        _check_order(self.stages)
+
+    @property
+    def chunk_size(self) -> int:
+        """Images in a chunk."""
+        if self.chunk is not None:
+            return self.chunk
+        size = USUAL_CHUNK
+        for stage in self.stages:
+            size = stage.chunk_size(size)
+        return size
+
+    @property
+    def pools(self) -> bool:
+        """Whether images are pooled."""
+        return any(stage.pools for stage in self.stages)
+
+    @property
+    def threshold(self) -> float:
+        """The individual network's score above which an image is flagged."""
+        return float(getattr(self.stages[-1], "threshold", 0.5))
+
+    def get(self, parameter: str) -> Any:
+        """The value of a parameter; None if no stage has it."""
+        for stage in self.stages:
+            if hasattr(stage, parameter):
+                return getattr(stage, parameter)
+        return None
+
+    def decide(self, chunk: Chunk, rng: np.random.Generator) -> Decision:
+        """Decide about at least one readable image."""
+        undecided = Undecided(chunk, self.prevalence, rng, self.chunk_size)
+        for stage in self.stages:
+            if undecided.open.any():
+                stage.look(undecided)
+        return undecided.decision()
+
+    def graphs(self, config: BundleConfig) -> list[str]:
+        """Files of the graphs of a bundle that a full chunk needs, in the order of their use."""
+        return list(dict.fromkeys(file for stage in self.stages for file in stage.graphs(config)))
+
+    def work(self, price: Price, reaching: Sequence[float], pools: float, *, gated: bool) -> Work:
+        """What is run for each image, from how many images reach each stage.
+
+        Args:
+            price: What the networks' parts cost.
+            reaching: Share of the images that each stage looks at.
+            pools: Pools for each image.
+            gated: Whether features are multiplied by the gate before they are merged.
+        """
+        work = Work(price, images=1)
+        for stage, share in zip(self.stages, reaching, strict=True):
+            stage.reckon(work, share, gated=gated)
+        work.runs[POOLS.name] += pools
+        return work
+
+    def prepare(self, pool_sizes: Sequence[int]) -> None:
+        """Raise ValueError if a bundle with these pool sizes, or no design, can serve full chunks."""
+        for stage in self.stages:
+            stage.check(pool_sizes)
+            stage.prepare(self.chunk_size)
+
+    def parameters(self) -> dict[str, Any]:
+        """All parameters by name, those of every stage."""
+        values: dict[str, Any] = {"chunk": self.chunk_size, "prevalence": self.prevalence}
+        for stage in self.stages:
+            values |= {one.name: getattr(stage, one.name) for one in dataclasses.fields(stage)}
+        return values
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        stages = [
+            {"stage": stage.name, **{one.name: getattr(stage, one.name) for one in dataclasses.fields(stage)}}
+            for stage in self.stages
+        ]
+        return {"stages": stages, "chunk": self.chunk, "prevalence": self.prevalence}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Scheme:
+        """The reverse of `to_json`; what is left out has its default.
+
+        Raises:
+            ValueError: It is no list of stages, or one that makes no sense.
+        """
+        stages = values.get("stages")
+        if not isinstance(stages, list) or not all(_names_stage(one) for one in stages):
+            raise ValueError('a list of stages looks like [{"stage": "head"}, {"stage": "test"}]')
+        unknown = sorted(set(values) - {"stages", "chunk", "prevalence"})
+        if unknown:
+            raise ValueError(
+                f"a list of stages has a chunk and a prevalence beside it, but no {unknown[0]!r}"
+            )
+        made = tuple(
+            make_stage(str(one["stage"]), **{name: value for name, value in one.items() if name != "stage"})
+            for one in stages
+        )
+        given = {name: values[name] for name in ("chunk", "prevalence") if values.get(name) is not None}
+        return cls(made, **given)
+
+    def __str__(self) -> str:
+        """Name and all parameters: what a verdict record tells of the scheme."""
+        if self.name == UNNAMED:
+            stages = " → ".join(map(str, self.stages))
+            return f"{stages} (chunk={self.chunk_size}, prevalence={self.prevalence})"
+        return f"{self.name}({', '.join(f'{name}={value}' for name, value in self.parameters().items())})"
+
+
+def _names_stage(values: object) -> bool:
+    return isinstance(values, dict) and isinstance(values.get("stage"), str)
+
+
+def _check_order(stages: Sequence[Stage]) -> None:
+    """Raise ValueError if a list of stages makes no sense."""
+    if not stages:
+        raise ValueError("a scheme needs at least one stage")
+    for stage in stages[:-1]:
+        if stage.decides:
+            raise ValueError(f"{stage.name} leaves nothing undecided, so that no stage can come after it")
+    if not stages[-1].decides:
+        raise ValueError(
+            f"{stages[-1].name} leaves images undecided; the last stage must be test or decoded_pools"
+        )
+    looks = [stage.name for stage in stages if not stage.pools]
+    twice = next((name for name in looks if looks.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"a second {twice} sees nothing new; leave one out")
+
+
+def list_schemes() -> list[str]:
+    """Names of all schemes, sorted."""
+    return sorted(SCHEMES)
+
+
+def make_scheme(name: str, pool_sizes: Sequence[int], **parameters: Any) -> Scheme:
+    """Make a scheme by its name.
+
+    Args:
+        name: One of `list_schemes()`.
+        pool_sizes: Sizes that there are counting networks for. The scheme takes 8 if that is among them, else
+            the largest, unless told otherwise.
+        parameters: `chunk`, `prevalence` and parameters of its stages; `use_head=False` leaves the head out,
+            where it only gives priors. None stands for the default.
+
+    Raises:
+        ValueError: The scheme, a parameter or its value is not known.
+    """
+    if name not in SCHEMES:
+        raise ValueError(f"no scheme is named {name!r}. There are: {', '.join(list_schemes())}")
+    given = {key: value for key, value in parameters.items() if value is not None}
+    stages = SCHEMES[name]
+    if given.pop("use_head", True) is False:
+        if name != "adaptive":
+            raise ValueError(f"{name} has no parameter 'use_head'; it is for adaptive")
+        stages = stages[1:]
+    known = list(
+        dict.fromkeys(
+            ["chunk", "prevalence", *(one.name for stage in stages for one in dataclasses.fields(stage))]
+        )
+    )
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise ValueError(f"{name} has no parameter {unknown[0]!r}; its parameters are: {', '.join(known)}")
+    made = []
+    for stage in stages:
+        own = {one.name: given[one.name] for one in dataclasses.fields(stage) if one.name in given}
+        if isinstance(stage, PoolStage):
+            own.setdefault("pool_size", USUAL_POOL_SIZE if USUAL_POOL_SIZE in pool_sizes else max(pool_sizes))
+        made.append(replace(stage, **own))
+        made[-1].check(pool_sizes)
+    whole = {key: given[key] for key in ("chunk", "prevalence") if key in given}
+    return Scheme(tuple(made), name, **whole)

@@ -1,0 +1,291 @@
+"""Stages, of which schemes are made: what each looks at, what that costs, and what it decides.
+
+A stage looks at the images that are still undecided, clears or flags some of them, and hands on the rest. To
+add one, derive from `Stage` in a file of its own and register it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from poolsieve.decoders import Readings
+from poolsieve.designs import NO_IMAGE, Pooling
+from poolsieve.schemes.cost import Part, Work
+from poolsieve.schemes.evidence import posterior
+from poolsieve.schemes.runner import Chunk
+
+if TYPE_CHECKING:
+    from poolsieve.bundles import BundleConfig
+
+BY_INDIVIDUAL = "individual"
+"""What `decided_by` says of images that the individual network decided about."""
+_CERTAIN = 1e-12
+"""Posteriors are not taken to be nearer to certainty, so that logarithms stay finite."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a scheme decided about the k readable images of a chunk, and on what grounds.
+
+    Attributes:
+        scores: Higher is worse.  # (k,)
+        flags: Which images are bad.  # (k,)
+        decided_by: The stage that decided: "pools", "individual", "head" or "glance".  # (k,)
+        likelihoods: Log-likelihoods of the number of bad images in groups that the prevalence can be
+            estimated from: all pools, or all single images (as groups of one).  # (groups, r + 1)
+        group_sizes: Images in each group.  # (groups,)
+        group_weight: What each group counts for, so that every image counts once.
+        pooling: Which images shared which pool, if any did.
+        readings: What was read of these pools.
+        priors: Probability of being bad before pools were read.  # (k,)
+        pool_scores: The decoder's score, before any test of the image alone.  # (k,)
+        note: What one should know of this decision, such as a decoder that stopped at its limit.
+        solved: False where a decoder stopped early; see `Decoding.solved`.
+        stands_for: The image that each was judged with because they look alike, mostly itself; None if all
+            were judged by themselves.  # (k,)
+    """
+
+    scores: NDArray[np.float64]
+    flags: NDArray[np.bool_]
+    decided_by: NDArray[np.str_]
+    likelihoods: NDArray[np.float64]
+    group_sizes: NDArray[np.int64]
+    group_weight: float
+    pooling: Pooling | None = None
+    readings: Readings | None = None
+    priors: NDArray[np.float64] | None = None
+    pool_scores: NDArray[np.float64] | None = None
+    note: str | None = None
+    solved: bool = True
+    stands_for: NDArray[np.intp] | None = None
+
+
+@dataclass
+class Undecided:
+    """What is known of the images of a chunk while stages look at them.
+
+    Attributes:
+        chunk: The images.
+        prevalence: Expected share of bad ones.
+        rng: Deals images into pools.
+        full_chunk: Images in a chunk that is not short.
+        open: Images that nothing is decided about.  # (k,)
+        aside: Open images that look so bad that pools are left to the others.  # (k,)
+        evidence: Log-likelihoods (clear, bad) of what was seen of each image.  # (k, 2)
+        later: Looks that are taken when somebody asks for posteriors.
+        priors: As in `Decision`, like what follows.
+    """
+
+    chunk: Chunk
+    prevalence: float
+    rng: np.random.Generator
+    full_chunk: int
+    open: NDArray[np.bool_] = field(init=False)
+    aside: NDArray[np.bool_] = field(init=False)
+    evidence: NDArray[np.float64] = field(init=False)
+    later: list[Callable[[Undecided], None]] = field(default_factory=list)
+    priors: NDArray[np.float64] | None = None
+    pool_scores: NDArray[np.float64] | None = None
+    note: str | None = None
+    solved: bool = True
+    _scores: NDArray[np.float64] = field(init=False)
+    _flags: NDArray[np.bool_] = field(init=False)
+    _decided_by: NDArray[np.str_] = field(init=False)
+    _seen: bool = False
+    _pools: list[tuple[Pooling, Readings]] = field(default_factory=list)
+    _groups: tuple[NDArray[np.float64], NDArray[np.int64]] | None = None
+
+    def __post_init__(self) -> None:
+        k = len(self.chunk)
+        self.open, self.aside = np.ones(k, dtype=bool), np.zeros(k, dtype=bool)
+        self.evidence, self._scores = np.zeros((k, 2)), np.zeros(k)
+        self._flags, self._decided_by = np.zeros(k, dtype=bool), np.full(k, "", dtype="<U10")
+
+    def see(self, images: NDArray[np.intp], evidence: NDArray[np.float64]) -> None:
+        """Add what was seen of images to what is known of them.
+
+        Args:
+            images: Their numbers.
+            evidence: Log-likelihoods (clear, bad), up to a constant.  # (len(images), 2)
+        """
+        self.evidence[images] += evidence
+        self._seen = True
+
+    def posteriors(self) -> NDArray[np.float64]:
+        """Probability of being bad by all that was seen.  # (k,)."""
+        waiting, self.later = self.later, []
+        for look in waiting:
+            look(self)
+        if not self._seen:
+            return np.full(len(self.chunk), self.prevalence)
+        return posterior(self.prevalence, self.evidence)
+
+    def believe(self, posteriors: NDArray[np.float64]) -> None:
+        """Take posteriors of all images for what is known of them."""
+        ratios = logit(np.clip(posteriors, _CERTAIN, 1 - _CERTAIN)) - logit(self.prevalence)
+        self.evidence = np.stack([np.zeros_like(ratios), ratios], axis=1)
+        self._seen = True
+
+    def decide(
+        self,
+        which: NDArray[np.bool_],
+        scores: NDArray[np.float64],
+        flags: NDArray[np.bool_] | bool,
+        decided_by: str,
+    ) -> None:
+        """Decide about images.
+
+        Args:
+            which: The images.  # (k,)
+            scores: Of all images.  # (k,)
+            flags: Whether they are bad, of all images or the same for each.  # (k,)
+            decided_by: The stage.
+        """
+        self._scores[which] = scores[which]
+        self._flags[which] = flags if isinstance(flags, bool) else flags[which]
+        self._decided_by[which] = decided_by
+        self.open &= ~which
+
+    def record_pools(self, pooling: Pooling, readings: Readings, *, tell_prevalence: bool) -> None:
+        """Keep pools for the record, and where they hold all images for an estimate of the prevalence."""
+        self._pools.append((pooling, readings))
+        assert readings.log_likelihoods is not None
+        self._groups = (readings.log_likelihoods[0], pooling.pool_sizes) if tell_prevalence else None
+
+    def decision(self) -> Decision:
+        """What was decided, when nothing is open any more."""
+        assert not self.open.any(), "the last stage left images undecided"
+        groups, sizes = self._groups or (self.evidence, np.ones(len(self.chunk), dtype=np.int64))
+        pooling, readings = together(self._pools) if self._pools else (None, None)
+        return Decision(
+            self._scores,
+            self._flags,
+            self._decided_by,
+            groups,
+            sizes,
+            len(self.chunk) / float(sizes.sum()),
+            pooling,
+            readings,
+            self.priors,
+            self.pool_scores,
+            self.note,
+            self.solved,
+        )
+
+
+@dataclass(frozen=True)
+class Stage(ABC):
+    """One look at the images that are still undecided; an immutable set of parameters."""
+
+    name: ClassVar[str]
+    decides: ClassVar[bool] = False
+    """Whether it leaves nothing undecided, so that it is the last stage."""
+    pools: ClassVar[bool] = False
+    """Whether images are looked at in pools."""
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {}
+    """Values of parameters that are worth searching, for evaluations."""
+
+    def __post_init__(self) -> None:
+        for one in dataclasses.fields(self):
+            allowed = one.metadata.get("allowed")
+            if allowed is not None:
+                allowed.check(self.name, one.name, getattr(self, one.name))
+
+    @abstractmethod
+    def look(self, undecided: Undecided) -> None:
+        """Look at what is open, and decide what can be decided."""
+
+    @abstractmethod
+    def graphs(self, config: BundleConfig) -> list[str]:
+        """Files of the graphs that it runs, in the order of their use."""
+
+    @abstractmethod
+    def parts(self, *, gated: bool) -> tuple[Part, ...]:
+        """What it runs once for each image that it looks at, unless an earlier stage did.
+
+        Args:
+            gated: Whether features are multiplied by the gate before they are merged.
+        """
+
+    def reckon(self, work: Work, share: float, *, gated: bool) -> None:
+        """Add what it runs on a share of the images to what is run for each image."""
+        for part in self.parts(gated=gated):
+            work.runs[part.name] = max(work.runs[part.name], share)
+
+    def check(self, pool_sizes: Sequence[int]) -> None:  # noqa: B027 - most stages need nothing of the bundle
+        """Raise ValueError if a bundle with these pool sizes cannot run it."""
+
+    def chunk_size(self, usual: int) -> int:
+        """Images in a chunk that suit it, from the usual number on."""
+        return usual
+
+    def prepare(self, chunk: int) -> None:  # noqa: B027 - most stages need nothing
+        """Complain at once of what would fail with full chunks."""
+
+    def __str__(self) -> str:
+        values = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        return f"{self.name}({', '.join(f'{name}={value}' for name, value in values.items())})"
+
+
+_REGISTRY: dict[str, type[Stage]] = {}
+StageClass = TypeVar("StageClass", bound=type[Stage])
+
+
+def register_stage(name: str) -> Callable[[StageClass], StageClass]:
+    """Class decorator: make a stage known under `name`."""
+
+    def register(stage: StageClass) -> StageClass:
+        if name in _REGISTRY:
+            raise ValueError(f"a stage named {name!r} is registered already: {_REGISTRY[name].__name__}")
+        stage.name = name
+        _REGISTRY[name] = stage
+        return stage
+
+    return register
+
+
+def list_stages() -> list[str]:
+    """Names of all stages, sorted."""
+    return sorted(_REGISTRY)
+
+
+def make_stage(name: str, **parameters: Any) -> Stage:
+    """Make a stage by its name.
+
+    Raises:
+        ValueError: The stage, a parameter or its value is not known.
+    """
+    if name not in _REGISTRY:
+        raise ValueError(f"no stage is named {name!r}. There are: {', '.join(list_stages())}")
+    known = [one.name for one in dataclasses.fields(_REGISTRY[name])]
+    unknown = sorted(set(parameters) - set(known))
+    if unknown:
+        raise ValueError(
+            f"{name} has no parameter {unknown[0]!r}; its parameters are: {', '.join(known) or 'none'}"
+        )
+    return _REGISTRY[name](**parameters)
+
+
+def together(parts: Sequence[tuple[Pooling, Readings]]) -> tuple[Pooling, Readings]:
+    """Pools of several sizes over the same images as one pooling, with their readings."""
+    if len(parts) == 1:
+        return parts[0]
+    size = max(pooling.pool_size for pooling, _ in parts)
+    rows, counts, tables = [], [], []
+    for pooling, readings in parts:
+        assert readings.log_likelihoods is not None
+        wider = ((0, 0), (0, size - pooling.pool_size))
+        rows.append(np.pad(pooling.pools, wider, constant_values=NO_IMAGE))
+        counts.append(readings.counts[0])
+        # A smaller pool cannot hold so many bad images.
+        tables.append(np.pad(readings.log_likelihoods[0], wider, constant_values=-np.inf))
+    pooling = Pooling(np.concatenate(rows), parts[0][0].images, pool_size=size)
+    return pooling, Readings(np.concatenate(counts)[None], np.concatenate(tables)[None])
