@@ -45,6 +45,7 @@ def main() -> None:
     if bundle.outliers is not None:
         raise SystemExit("for outlier bundles: poolsieve evaluate BUNDLE DATA -m auto -m adaptive-planned")
     sizes, price = bundle.config.pool_sizes, bundle.config.cost
+    gated = bundle.config.merge == "gated"
     recordings = bundle.recordings()
     dataset = load_dataset(given.data)
     rows = dataset.of_split("test")
@@ -77,7 +78,9 @@ def main() -> None:
     for within in (0.01, 0.03):
         lines += ["", f"## Within {within} of individual testing, no worse a specificity", "", _HEAD, _RULE]
         for prevalence in PREVALENCES:
-            found = search(recordings, prevalence, Target(within=within), sizes, price, others(prevalence))
+            found = search(
+                recordings, prevalence, Target(within=within), sizes, price, others(prevalence), gated=gated
+            )
             for name, scheme, promise in _compared(found, sizes, prevalence, rivals=within == 0.01):
                 reporter.line(f"{prevalence} {name}")
                 lines.append(f"| {prevalence} | {name} | {promise} | {measured(scheme, prevalence)} |")
@@ -88,7 +91,10 @@ def main() -> None:
     front = round(RESNEXT_FRONT * whole)
     dear = MultiplyAdds(front, whole - front - price.final, price.final, price.gate, price.glance)
     for prevalence in PREVALENCES:
-        best = [search(recordings, prevalence, Target(within=w), sizes, dear).best for w in (0.01, 0.03)]
+        best = [
+            search(recordings, prevalence, Target(within=w), sizes, dear, gated=gated).best
+            for w in (0.01, 0.03)
+        ]
         lines.append(f"| {prevalence} | " + " | ".join(f"{b.scheme} {b.cost.value:.3f}" for b in best) + " |")
     if recordings.glances is not None:
         lines += [
@@ -148,7 +154,7 @@ def _kept_by_halves(
         own = Recordings(bad[first], recordings.scores[first], None, (), glances[first])
         ill, well = bad & ~first, ~bad & ~first
         others = float(ill.sum()), float(well.sum())
-        best = search(own, prevalence, Target(within=within), (), price, others).best
+        best = search(own, prevalence, Target(within=within), (), price, others, gated=False).best
         asked, glance = np.ones(len(bad), dtype=bool), 0.0
         if best.scheme == "glance":
             asked = expit(glances + logit(prevalence)) >= best.parameters["clear_below"]

@@ -19,7 +19,7 @@ WITHIN = 0.02
 @pytest.fixture(scope="module")
 def planned():
     bundle, recordings = record(NoisyEngine(), bad=300, clear=900, pool_sizes=(8,))
-    return bundle, make_table(recordings, bundle.config.pool_sizes, COST, Target(within=WITHIN))
+    return bundle, make_table(recordings, bundle.config.pool_sizes, COST, Target(within=WITHIN), gated=True)
 
 
 def stream(parts, chunk, seed=0):

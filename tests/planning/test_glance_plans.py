@@ -39,7 +39,9 @@ def truth():
 def test_with_a_perfect_glance_only_bad_images_have_a_front(truth):
     bundle, recordings = record(PlantedEngine(), planted_pixels(truth), truth)
     for prevalence in (0.001, 0.01):
-        best = search(recordings, prevalence, Target(within=0.03), bundle.config.pool_sizes, COST).best
+        best = search(
+            recordings, prevalence, Target(within=0.03), bundle.config.pool_sizes, COST, gated=True
+        ).best
         assert best.scheme == "glance"
         assert best.cost.value == pytest.approx(COST.glance / COST.whole + prevalence, abs=1e-6)
         assert best.sensitivity.value == best.specificity.value == 1
@@ -47,7 +49,7 @@ def test_with_a_perfect_glance_only_bad_images_have_a_front(truth):
 
 def test_a_useless_glance_is_not_used(truth):
     bundle, recordings = record(Glancing(0.0), noisy_pixels(truth, 1), truth)
-    plans = search(recordings, 0.01, Target(within=0.03), bundle.config.pool_sizes, COST).plans
+    plans = search(recordings, 0.01, Target(within=0.03), bundle.config.pool_sizes, COST, gated=True).plans
     assert plans[0].scheme != "glance"
     assert all(plan.cost.value > 1 for plan in plans if plan.scheme == "glance")
 
@@ -55,7 +57,7 @@ def test_a_useless_glance_is_not_used(truth):
 def test_what_a_glance_promises_is_kept_on_other_images(truth):
     engine = Glancing(3.0)
     bundle, recordings = record(engine, noisy_pixels(truth, 1), truth)
-    plans = search(recordings, 0.05, Target(within=0.03), bundle.config.pool_sizes, COST).plans
+    plans = search(recordings, 0.05, Target(within=0.03), bundle.config.pool_sizes, COST, gated=True).plans
     plan = next(plan for plan in plans if plan.scheme == "glance")
     scheme = make_scheme("glance", bundle.config.pool_sizes, **plan.parameters)
     bad = np.random.default_rng(8).random(20 * scheme.chunk_size) < 0.05

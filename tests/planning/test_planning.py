@@ -34,7 +34,7 @@ def noisy():
 def find(bundle, recordings, prevalence, within=0.08, **target):
     """150 recorded bad images and many candidates cannot show a loss of few points."""
     target["within"] = within
-    return search(recordings, prevalence, Target(**target), bundle.config.pool_sizes, COST)
+    return search(recordings, prevalence, Target(**target), bundle.config.pool_sizes, COST, gated=True)
 
 
 def test_with_a_perfect_head_only_bad_images_are_tested():

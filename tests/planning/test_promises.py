@@ -43,7 +43,9 @@ def test_promises_cover_other_images(within, others):
     covered = []
     for seed in range(150):
         rng = np.random.default_rng(seed)
-        plan = search(some_images(rng), PREVALENCE, Target(within=within), (8,), COST, others).best
+        plan = search(
+            some_images(rng), PREVALENCE, Target(within=within), (8,), COST, others, gated=True
+        ).best
         promised = plan.sensitivity, plan.specificity, plan.cost
         seen = measured(plan, some_images(rng, bad, clear))
         covered.append([p.low <= value <= p.high for p, value in zip(promised, seen, strict=True)])
@@ -66,7 +68,7 @@ def test_the_promised_loss_is_broken_in_at_most_five_of_a_hundred(bad, within, e
     broken, cheaper = [], []
     for seed in range(150):
         recordings = some_images(np.random.default_rng([bad, seed]), bad, 5 * bad, head=True)
-        best = search(recordings, PREVALENCE, Target(within=within), (8,), COST).best
+        best = search(recordings, PREVALENCE, Target(within=within), (8,), COST, gated=True).best
         broken.append(individual - measured(best, everybody)[0] > within)
         cheaper.append(best.scheme != "individual")
     assert np.mean(cheaper) > 0.5  # a planner that never dares keeps every promise
@@ -86,7 +88,7 @@ def test_parts_of_the_shipped_recordings_break_the_promised_loss_in_at_most_five
         mine[rng.permutation(np.flatnonzero(whole.bad))[:few]] = True
         mine[rng.permutation(np.flatnonzero(~whole.bad))[: 4 * few]] = True
         part = Recordings(whole.bad[mine], whole.scores[mine], whole.heads[mine], (), whole.glances[mine])
-        best = search(part, PREVALENCE, Target(within=within), (8,), price).best
+        best = search(part, PREVALENCE, Target(within=within), (8,), price, gated=True).best
         looks = {"glance": whole.glances, "cascade": whole.heads}.get(
             best.scheme, np.full(len(whole.bad), 99.0)
         )
@@ -101,7 +103,10 @@ def test_parts_of_the_shipped_recordings_break_the_promised_loss_in_at_most_five
 
 def test_fewer_images_are_promised_less_surely_at_the_same_plan():
     recordings = some_images(np.random.default_rng(1))
-    few, many = (search(recordings, PREVALENCE, Target(), (8,), COST, n).best for n in ((30, 70), (9e5, 9e5)))
+    few, many = (
+        search(recordings, PREVALENCE, Target(), (8,), COST, n, gated=True).best
+        for n in ((30, 70), (9e5, 9e5))
+    )
     assert few.parameters == many.parameters
     for one, other in ((few.sensitivity, many.sensitivity), (few.cost, many.cost)):
         assert one.value == other.value

@@ -95,7 +95,9 @@ def record_bundle(
             progress=progress,
         )
     reporter.line("planning for all prevalences")
-    plans = make_table(recordings, bundle.config.pool_sizes, bundle.config.cost)
+    plans = make_table(
+        recordings, bundle.config.pool_sizes, bundle.config.cost, gated=bundle.config.merge == "gated"
+    )
     contents = {RECORDINGS_FILE: recordings.to_bytes(), PLANS_FILE: table_bytes(plans)}
     return add_files(bundle.path, bundle.config, contents)
 
@@ -114,7 +116,7 @@ def replan_bundle(path_or_name: str | os.PathLike[str]) -> Bundle:
     if RECORDINGS_FILE not in config.files:
         raise ValueError(f"{folder} has no recordings; make them with: poolsieve bundles record")
     recordings = Recordings.from_bytes(read_checked(folder, config, RECORDINGS_FILE))
-    plans = make_table(recordings, config.pool_sizes, config.cost)
+    plans = make_table(recordings, config.pool_sizes, config.cost, gated=config.merge == "gated")
     return add_files(folder, config, {PLANS_FILE: table_bytes(plans)})
 
 

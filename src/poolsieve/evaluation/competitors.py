@@ -180,7 +180,9 @@ class PlannedScheme(Competitor):
         if tuning.recordings is None:
             raise ValueError("the bundle has no recordings to plan from")
         prevalence = min(tuning.mixture.prevalence, 0.5)
-        found = search(tuning.recordings, prevalence, Target(), tuning.pool_sizes, tuning.price)
+        found = search(
+            tuning.recordings, prevalence, Target(), tuning.pool_sizes, tuning.price, gated=tuning.gated
+        )
         plans = [plan for plan in found.plans if self.only in (None, plan.scheme)]
         if not plans:
             return Setup(make_scheme("individual", tuning.pool_sizes), f"no {self.only} meets the target")

@@ -1,4 +1,4 @@
-"""What a trial comes to at each of its bounds and thresholds."""
+"""What a candidate comes to at each of its bounds and thresholds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from poolsieve.planning.candidate import Candidate
 from poolsieve.planning.paired import CONFIDENCE, loss_bound
-from poolsieve.planning.trial import Trial
 from poolsieve.recordings import Recordings
 
 THRESHOLDS = np.concatenate(
@@ -25,7 +25,8 @@ class Outcomes:
     Attributes:
         sensitivity: Share of bad images that are flagged.  # (bounds, thresholds)
         specificity: Share of clear images that are not.  # (bounds, thresholds)
-        backs: Runs of the back for each image.  # (bounds,)
+        tested: Share of images that are tested individually.  # (bounds,)
+        pools: Pools for each image.
         lost: Share of bad images that individual testing flags and this does not.  # (bounds, thresholds)
         alarms: Share of clear images that this flags and individual testing does not.  # (bounds, thresholds)
         individual: Sensitivity and specificity of the individual testing that it is compared with.
@@ -36,7 +37,8 @@ class Outcomes:
 
     sensitivity: NDArray[np.float64]
     specificity: NDArray[np.float64]
-    backs: NDArray[np.float64]
+    tested: NDArray[np.float64]
+    pools: float
     lost: NDArray[np.float64]
     alarms: NDArray[np.float64]
     individual: tuple[float, float]
@@ -64,22 +66,22 @@ class Outcomes:
 
 
 def outcomes(
-    trial: Trial,
+    candidate: Candidate,
     recordings: Recordings,
     prevalence: float,
     thresholds: NDArray[np.float64] = THRESHOLDS,
     among: NDArray[np.bool_] | None = None,
     reference: float = USUAL_THRESHOLD,
 ) -> Outcomes:
-    """Estimate what a trial comes to.
+    """Estimate what a candidate comes to.
 
     An image is flagged if the individual network says so and it is asked. So the sensitivity is that of the
     individual network on all bad images, less the share that it would have found but was not asked about;
     only the latter depends on pools. Pools that flag by themselves are counted as they are.
 
     Args:
-        trial: The trial.
-        recordings: What it was tried on.
+        candidate: The candidate.
+        recordings: What it was seen on.
         prevalence: Share of bad images.
         thresholds: Individual thresholds.
         among: Images that count; None for all.
@@ -87,29 +89,29 @@ def outcomes(
     """
     bad = recordings.bad
     among = np.ones(len(bad), dtype=bool) if among is None else among
-    weights = trial.weights(bad, among)
-    row = np.searchsorted(trial.bounds, trial.values, side="right")  # bounds that the value reaches
+    weights = candidate.weights(bad, among)
+    row = np.searchsorted(candidate.bounds, candidate.values, side="right")  # bounds that the value reaches
     scores = recordings.scores
     column = np.searchsorted(thresholds, scores, side="left")  # thresholds that the score exceeds
     usual = int(np.flatnonzero(thresholds == reference)[0])
     higher = np.maximum(np.arange(len(thresholds)), usual)  # exceeded by who exceeds both
     flagged, asked, common, images = [], [], [], []
     for kind in (bad & among, ~bad & among):
-        mine = kind[trial.images]
-        at_once = (trial.at_once & kind).sum() / kind.sum()
-        reached = np.bincount(row[mine], weights[mine], len(trial.bounds) + 1)
+        mine = kind[candidate.images]
+        at_once = (candidate.at_once & kind).sum() / kind.sum()
+        reached = np.bincount(row[mine], weights[mine], len(candidate.bounds) + 1)
         above = reached[::-1].cumsum()[::-1][1:]  # share of images from each bound on
-        if trial.tests:
-            exceeded = np.bincount(column[kind & ~trial.cleared], minlength=len(thresholds) + 1)
+        if candidate.tests:
+            exceeded = np.bincount(column[kind & ~candidate.cleared], minlength=len(thresholds) + 1)
             exceeding = exceeded[::-1].cumsum()[::-1][1:]
-            cell = row[mine] * (len(thresholds) + 1) + column[trial.images[mine]]
-            table = np.bincount(cell, weights[mine], (len(trial.bounds) + 1) * (len(thresholds) + 1))
-            below = table.reshape(len(trial.bounds) + 1, -1).cumsum(
+            cell = row[mine] * (len(thresholds) + 1) + column[candidate.images[mine]]
+            table = np.bincount(cell, weights[mine], (len(candidate.bounds) + 1) * (len(thresholds) + 1))
+            below = table.reshape(len(candidate.bounds) + 1, -1).cumsum(
                 axis=0
             )  # each bound; all, in the last row
-            missed = below[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:].astype(np.float64)  # no try gives integers
+            missed = below[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:].astype(np.float64)  # none gives integers
             # Images that exceed a threshold may weigh more or less than they are.
-            pooled = column[kind & ~trial.cleared & ~trial.at_once]
+            pooled = column[kind & ~candidate.cleared & ~candidate.at_once]
             own = np.bincount(pooled, minlength=len(thresholds) + 1)[::-1].cumsum()[::-1][1:] / kind.sum()
             missed[:-1] *= np.divide(own, missed[-1], out=np.ones_like(own), where=missed[-1] > 0)
             flagged.append(exceeding / kind.sum() - missed[:-1])
@@ -118,39 +120,40 @@ def outcomes(
         else:
             flagged.append(np.repeat(above[:, None], len(thresholds), axis=1))
             asked.append(np.zeros_like(above))
-            both = mine & (scores > reference)[trial.images]
-            reached = np.bincount(row[both], weights[both], len(trial.bounds) + 1)
+            both = mine & (scores > reference)[candidate.images]
+            reached = np.bincount(row[both], weights[both], len(candidate.bounds) + 1)
             shared = reached[::-1].cumsum()[::-1][1:]
             common.append(np.repeat(shared[:, None], len(thresholds), axis=1))
-        images.append(_telling(trial, kind, weights, mine))
+        images.append(_telling(candidate, kind, weights, mine))
     pools = sum(
-        share * trial.pools[kind].mean()
+        share * candidate.pools[kind].mean()
         for share, kind in ((prevalence, bad & among), (1 - prevalence, ~bad & among))
     )
-    backs = pools + prevalence * asked[0] + (1 - prevalence) * asked[1]
+    tested = prevalence * asked[0] + (1 - prevalence) * asked[1]
     found, alarmed = (float((scores > reference)[kind & among].mean()) for kind in (bad, ~bad))
     never = np.zeros(len(thresholds), dtype=bool)
     return Outcomes(
         np.clip(flagged[0], 0, 1),
         1 - np.clip(flagged[1], 0, 1),
-        backs,
+        tested,
+        float(pools),
         lost=np.clip(found - common[0], 0, 1),
         alarms=np.clip(flagged[1] - common[1], 0, 1),
         individual=(found, 1 - alarmed),
         images=(images[0], images[1]),
         structural=(
-            thresholds <= reference if trial.scheme == "individual" else never,
-            thresholds >= reference if trial.tests else never,
+            thresholds <= reference if len(candidate.scheme.stages) == 1 and candidate.tests else never,
+            thresholds >= reference if candidate.tests else never,
         ),
     )
 
 
 def _telling(
-    trial: Trial, kind: NDArray[np.bool_], weights: NDArray[np.float64], mine: NDArray[np.bool_]
+    candidate: Candidate, kind: NDArray[np.bool_], weights: NDArray[np.float64], mine: NDArray[np.bool_]
 ) -> float:
     """As many images of even weight as tell as much as those of a kind."""
-    number, tried = float(kind.sum()), float((kind & ~trial.at_once & ~trial.cleared).sum())
-    of_images = np.bincount(trial.images[mine], weights[mine], len(kind))
+    number, tried = float(kind.sum()), float((kind & ~candidate.at_once & ~candidate.cleared).sum())
+    of_images = np.bincount(candidate.images[mine], weights[mine], len(kind))
     if not tried or not of_images.any():
         return number
     return number * min(1.0, float(of_images.sum() ** 2 / (of_images**2).sum()) / tried)

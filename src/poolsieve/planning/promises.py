@@ -8,86 +8,74 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, ndtri
 
+from poolsieve.planning.candidate import Candidate
 from poolsieve.planning.outcomes import Outcomes
 from poolsieve.planning.paired import loss_bound
 from poolsieve.planning.plans import Estimate, Plan
-from poolsieve.planning.trial import Trial
 from poolsieve.recordings import Recordings
-from poolsieve.schemes.cost import Price
 
 _Z = float(ndtri(0.975))
 _MANY = 10_000
 """So many other images that their luck hardly matters."""
 
 
-def costs(trial: Trial, backs: NDArray[np.float64], price: Price) -> NDArray[np.float64]:
-    """Cost as a share of individual testing, from the runs of the back for each image."""
-    whole = price.front + price.back + price.final
-    looks = price.glance if trial.glance else price.front + (price.gate if trial.head else 0)
-    result: NDArray[np.float64] = looks / whole + backs * _test_cost(trial, price)
-    return result
-
-
-def _test_cost(trial: Trial, price: Price) -> float:
-    """Cost of one run of the back; after a glance alone the front comes with it."""
-    back = price.back + price.final
-    return 1.0 if trial.glance else back / (price.front + back)
-
-
 def promise(
-    trial: Trial,
+    candidate: Candidate,
     table: Outcomes,
     place: tuple[int, int],
     threshold: float,
     recordings: Recordings,
     prevalence: float,
-    price: Price,
     others: tuple[float, float],
     optimism: tuple[float, ...] = (0.0, 0.0, 0.0),
 ) -> Plan:
-    """The plan of a trial at one bound and threshold.
+    """The plan of a candidate at one bound and threshold.
 
     Args:
-        trial: The way to decide.
+        candidate: The way to decide.
         table: What it comes to on the recorded images.
         place: Row and column of the table.
         threshold: The individual threshold of that column.
         recordings: The images.
         prevalence: Share of bad images.
-        price: What the networks' parts cost.
         others: Bad and clear images that the intervals are for.
         optimism: By how much sensitivity, specificity and cost look too good for having been picked by.
     """
-    bound = float(trial.bounds[place[0]])
+    bound = float(candidate.bounds[place[0]])
     bad = recordings.bad
-    weights = trial.weights(bad, np.ones(len(bad), dtype=bool))
-    above = trial.values >= bound
+    weights = candidate.weights(bad, np.ones(len(bad), dtype=bool))
+    above = candidate.values >= bound
     exceeds = recordings.scores > threshold
     shares, spreads = [], []
     for kind in (bad, ~bad):
-        mine, number = kind[trial.images], int(kind.sum())
-        asked = _per_image(trial, mine & above, weights, len(bad))[kind] * number + trial.at_once[kind]
-        if trial.tests:
-            below = _per_image(trial, mine & ~above, weights, len(bad))[kind] * number
-            own = (kind & exceeds & ~trial.cleared & ~trial.at_once).sum() / number
-            weight = weights[mine & exceeds[trial.images]].sum()  # what they weigh, which is not quite that
-            shares.append((exceeds & ~trial.cleared)[kind] * (1 - below * (own / weight if weight else 1)))
+        mine, number = kind[candidate.images], int(kind.sum())
+        asked = (
+            _per_image(candidate, mine & above, weights, len(bad))[kind] * number + candidate.at_once[kind]
+        )
+        if candidate.tests:
+            below = _per_image(candidate, mine & ~above, weights, len(bad))[kind] * number
+            own = (kind & exceeds & ~candidate.cleared & ~candidate.at_once).sum() / number
+            weight = weights[mine & exceeds[candidate.images]].sum()  # not quite what they are
+            shares.append(
+                (exceeds & ~candidate.cleared)[kind] * (1 - below * (own / weight if weight else 1))
+            )
             tests = asked
         else:
             shares.append(asked)
             tests = np.zeros(number)
         spreads.append(float(tests.var(ddof=1)) / number if number > 1 else 0.0)
-    cost = float(costs(trial, table.backs[place[0], None], price)[0]) + optimism[2]
+    rest, each = candidate.test_cost(table.pools)
+    cost = rest + float(table.tested[place[0]]) * each + optimism[2]
     # A promise is about other images: their luck adds to ours, the more the fewer they are.
     luck = [1 + len(flagged) / number for flagged, number in zip(shares, others, strict=True)]
     variance = prevalence**2 * spreads[0] * luck[0] + (1 - prevalence) ** 2 * spreads[1] * luck[1]
-    half = _Z * math.sqrt(variance) * _test_cost(trial, price)
-    parameters = dict(trial.parameters)
-    if trial.tests:
+    half = _Z * math.sqrt(variance) * each
+    parameters = dict(candidate.parameters)
+    if candidate.tests:
         parameters["threshold"] = threshold
-    parameters |= trial.settings(bound)
+    parameters |= candidate.settings(bound)
     return Plan(
-        trial.scheme,
+        candidate.scheme.name,
         parameters,
         prevalence,
         _share(shares[0], optimism[0], others[0]),
@@ -98,10 +86,10 @@ def promise(
 
 
 def _per_image(
-    trial: Trial, tries: NDArray[np.bool_], weights: NDArray[np.float64], images: int
+    candidate: Candidate, samples: NDArray[np.bool_], weights: NDArray[np.float64], images: int
 ) -> NDArray[np.float64]:
-    """Weight of the tries of each image.  # (images,)."""
-    return np.bincount(trial.images[tries], weights[tries], images).astype(np.float64)
+    """Weight of the samples of each image.  # (images,)."""
+    return np.bincount(candidate.images[samples], weights[samples], images).astype(np.float64)
 
 
 def _loss(table: Outcomes, place: tuple[int, int]) -> Estimate:

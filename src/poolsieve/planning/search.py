@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from poolsieve.bundles import Bundle
+from poolsieve.planning.candidate import Candidate
+from poolsieve.planning.candidates import all_candidates
 from poolsieve.planning.outcomes import Outcomes, outcomes
 from poolsieve.planning.paired import CONFIDENCE, images_needed
 from poolsieve.planning.plans import Plan, Target, individual_reach
-from poolsieve.planning.promises import costs, promise
-from poolsieve.planning.trial import Trial
-from poolsieve.planning.trials import all_trials
+from poolsieve.planning.promises import promise
 from poolsieve.recordings import Recordings
 from poolsieve.recordings.layout import USUAL_IMAGES
 from poolsieve.schemes.cost import Price
@@ -61,12 +61,20 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class _Tried:
-    """A trial with its outcomes on all recorded images, and on each half of them."""
+class _Seen:
+    """A candidate with its outcomes on all recorded images, and on each half of them."""
 
-    trial: Trial
+    candidate: Candidate
     whole: Outcomes
     halves: tuple[Outcomes, Outcomes]
+
+    @property
+    def name(self) -> str:
+        return self.candidate.scheme.name
+
+    def costs(self, table: Outcomes) -> NDArray[np.float64]:
+        """Cost at each bound.  # (bounds,)."""
+        return self.candidate.costs(table.pools, table.tested)
 
 
 @dataclass(frozen=True)
@@ -112,7 +120,8 @@ def plan(
         raise ValueError(f"images={images}, but promises are for 1 image or more")
     others = None if images is None else (images * prevalence, images * (1 - prevalence))
     price = price or bundle.config.cost
-    return search(bundle.recordings(), prevalence, target, sizes, price, others)
+    gated = bundle.config.merge == "gated"
+    return search(bundle.recordings(), prevalence, target, sizes, price, others, gated=gated)
 
 
 def search(
@@ -122,10 +131,13 @@ def search(
     pool_sizes: Sequence[int],
     price: Price,
     others: tuple[float, float] | None = None,
+    *,
+    gated: bool,
 ) -> Choices:
     """Choose from recordings; see `plan`.
 
-    `others` are the numbers of bad and of clear images that the intervals are for.
+    `others` are the numbers of bad and of clear images that the intervals are for; `gated` tells whether
+    features are multiplied by the gate before they are merged.
 
     A plan is chosen only if the upper bound of its loss against individual testing, on the same images, lies
     within the target. What was picked on limited data still does a little worse on other images. So plans are
@@ -137,40 +149,38 @@ def search(
     if others is None:
         others = float(recordings.bad.sum()), float((~recordings.bad).sum())
     halves = _halves(recordings.bad)
-    trials, left_out = all_trials(recordings, prevalence, tuple(pool_sizes))
+    candidates, left_out = all_candidates(recordings, prevalence, tuple(pool_sizes), price, gated=gated)
     tried = []
-    for trial in trials:
+    for candidate in candidates:
         whole, one_half, other_half = (
-            outcomes(trial, recordings, prevalence, target.thresholds, half, target.reference)
+            outcomes(candidate, recordings, prevalence, target.thresholds, half, target.reference)
             for half in (None, *halves)
         )
-        tried.append(_Tried(trial, whole, (one_half, other_half)))
+        tried.append(_Seen(candidate, whole, (one_half, other_half)))
     allowed = _allowed(target, recordings)
 
-    def made(one: _Tried, place: tuple[int, int], optimism: tuple[float, ...] = (0.0,) * 3) -> Plan:
+    def made(one: _Seen, place: tuple[int, int], optimism: tuple[float, ...] = (0.0,) * 3) -> Plan:
         threshold = float(target.thresholds[place[1]])
-        return promise(
-            *(one.trial, one.whole, place, threshold, recordings, prevalence, price, others, optimism)
-        )
+        return promise(one.candidate, one.whole, place, threshold, recordings, prevalence, others, optimism)
 
-    confidence = _confidence(tried, allowed, target, price)
+    confidence = _confidence(tried, allowed, target)
     plans: list[tuple[Plan, int]] = []
     for one in tried:
         place = _cheapest(one, one.whole, allowed, target, confidence)
         if place is not None:
-            optimism = _optimism(one, tried[0], recordings, target, halves, price)
-            plans.append((made(one, place, optimism), one.trial.complexity))
+            optimism = _optimism(one, tried[0], recordings, target, halves)
+            plans.append((made(one, place, optimism), one.candidate.complexity))
     if not plans:
         nearest = made(tried[0], _nearest(tried[0].whole, allowed))
         plans = [(replace(nearest, meets_target=False), 0)]
     ranked = _ranked(plans)
     if ranked[0].scheme == "individual":
-        note = _missing_images(tried, allowed, price, int(recordings.bad.sum()))
+        note = _missing_images(tried, allowed, int(recordings.bad.sum()))
         ranked[0] = replace(ranked[0], note=note)
     chunk = chunk_for(pool_sizes)
     ranked = [replace(one, parameters={**one.parameters, "chunk": chunk}) for one in ranked]
     reference = made(tried[0], (0, int(np.flatnonzero(target.thresholds == target.reference)[0])))
-    frontier = _frontier(tried, allowed.least[1], price)
+    frontier = _frontier(tried, allowed.least[1])
     return Choices(tuple(ranked), *allowed.least, reference, frontier, tuple(left_out))
 
 
@@ -194,7 +204,7 @@ def _allowed(target: Target, recordings: Recordings, among: NDArray[np.bool_] | 
     return _Allowed((reached[0] - least[0], reached[1] - least[1]), least)
 
 
-def _confidence(tried: Sequence[_Tried], allowed: _Allowed, target: Target, price: Price) -> float:
+def _confidence(tried: Sequence[_Seen], allowed: _Allowed, target: Target) -> float:
     """How sure each bound must be, so that `CONFIDENCE` holds for whichever candidate turns out cheapest.
 
     The more candidates compete, the likelier it is that the cheapest is so by luck; the risk is shared out
@@ -202,19 +212,19 @@ def _confidence(tried: Sequence[_Tried], allowed: _Allowed, target: Target, pric
     more than the mean that was seen.
     """
     rivals = tried[1:]
-    hopes = np.array([_cost_at(one, allowed, target, _EVEN, price) for one in rivals])
+    hopes = np.array([_cost_at(one, allowed, target, _EVEN) for one in rivals])
     for number in range(1, len(rivals) + 1):
         confidence = 1 - (1 - CONFIDENCE) / number
-        sure = min(_cost_at(one, allowed, target, confidence, price) for one in rivals)
+        sure = min(_cost_at(one, allowed, target, confidence) for one in rivals)
         if (hopes < min(sure, 1.0)).sum() <= number:
             return confidence
     return CONFIDENCE
 
 
-def _cost_at(one: _Tried, allowed: _Allowed, target: Target, confidence: float, price: Price) -> float:
+def _cost_at(one: _Seen, allowed: _Allowed, target: Target, confidence: float) -> float:
     """Cost of the cheapest place that meets the target so surely; infinite if none does."""
     place = _cheapest(one, one.whole, allowed, target, confidence)
-    return math.inf if place is None else float(costs(one.trial, one.whole.backs, price)[place[0]])
+    return math.inf if place is None else float(one.costs(one.whole)[place[0]])
 
 
 def _ranked(plans: Sequence[tuple[Plan, int]]) -> list[Plan]:
@@ -226,7 +236,7 @@ def _ranked(plans: Sequence[tuple[Plan, int]]) -> list[Plan]:
 
 
 def _cheapest(
-    one: _Tried,
+    one: _Seen,
     table: Outcomes,
     allowed: _Allowed,
     target: Target,
@@ -238,7 +248,7 @@ def _cheapest(
     """
     bad, clear = table.images
     spread = math.sqrt(0.05 / bad), math.sqrt(0.02 / clear)  # to weigh one against the other
-    if one.trial.scheme == "individual":
+    if one.name == "individual":
         spare = table.sensitivity - allowed.least[0], table.specificity - allowed.least[1]
     else:
         bounds = table.loss_bounds(confidence)
@@ -247,21 +257,20 @@ def _cheapest(
     rows = np.flatnonzero((least >= -1e-9).any(axis=1))
     if not len(rows):
         return None
-    row = int(rows[table.backs[rows].argmin()])
+    row = int(rows[table.tested[rows].argmin()])
     column = int(least[row].argmax())
     usual = int(np.flatnonzero(target.thresholds == target.reference)[0])
-    if one.trial.scheme == "individual" and least[row, usual] >= -1e-9:
+    if one.name == "individual" and least[row, usual] >= -1e-9:
         column = usual
     return row, column
 
 
 def _optimism(
-    one: _Tried,
-    individual: _Tried,
+    one: _Seen,
+    individual: _Seen,
     recordings: Recordings,
     target: Target,
     halves: tuple[NDArray[np.bool_], NDArray[np.bool_]],
-    price: Price,
 ) -> tuple[float, float, float]:
     """How much too good sensitivity, specificity and cost look for having been picked by."""
     missing = []
@@ -280,9 +289,7 @@ def _optimism(
                 - (outside.sensitivity[at] - alone_outside.sensitivity[usual]),
                 (inside.specificity[at] - alone.specificity[usual])
                 - (outside.specificity[at] - alone_outside.specificity[usual]),
-                float(
-                    (costs(one.trial, outside.backs, price) - costs(one.trial, inside.backs, price))[at[0]]
-                ),
+                float((one.costs(outside) - one.costs(inside))[at[0]]),
             )
         )
     if not missing:
@@ -291,7 +298,7 @@ def _optimism(
     return float(values[0]), float(values[1]), float(values[2])
 
 
-def _missing_images(tried: Sequence[_Tried], allowed: _Allowed, price: Price, recorded: int) -> str | None:
+def _missing_images(tried: Sequence[_Seen], allowed: _Allowed, recorded: int) -> str | None:
     """How many bad images it would take to allow something cheaper than individual testing, for people.
 
     None if nothing cheaper loses little enough even by the mean.
@@ -300,7 +307,7 @@ def _missing_images(tried: Sequence[_Tried], allowed: _Allowed, price: Price, re
     for one in tried[1:]:
         table, bounds = one.whole, one.whole.loss_bounds()
         lost = table.lost - table.gained
-        cost = costs(one.trial, table.backs, price)[:, None]
+        cost = one.costs(table)[:, None]
         possible = (lost < allowed.loss[0]) & (bounds[1] <= allowed.loss[1] + 1e-9)
         possible &= cost <= _WORTHWHILE
         if possible.any():
@@ -308,7 +315,7 @@ def _missing_images(tried: Sequence[_Tried], allowed: _Allowed, price: Price, re
             place = int(row), int(column)
             number = images_needed(float(table.lost[place]), float(table.gained[place]), allowed.loss[0])
             # The bound is about images that tell as much as `images` of those that were recorded.
-            found.append((number * recorded / table.images[0], float(cost[row, 0]), one.trial.scheme))
+            found.append((number * recorded / table.images[0], float(cost[row, 0]), one.name))
     found = [entry for entry in found if math.isfinite(entry[0]) and entry[0] > recorded]
     if not found:
         return None
@@ -321,13 +328,13 @@ def _missing_images(tried: Sequence[_Tried], allowed: _Allowed, price: Price, re
 
 
 def _frontier(
-    tried: Sequence[_Tried], least_specificity: float, price: Price
+    tried: Sequence[_Seen], least_specificity: float
 ) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
     found: dict[str, list[tuple[float, float]]] = {}
     for one in tried:
         best = np.where(one.whole.specificity >= least_specificity, one.whole.sensitivity, -1.0).max(axis=1)
-        paid = costs(one.trial, one.whole.backs, price)
-        points = found.setdefault(one.trial.scheme, [])
+        paid = one.costs(one.whole)
+        points = found.setdefault(one.name, [])
         points += [(float(cost), float(share)) for cost, share in zip(paid, best, strict=True) if share >= 0]
     lines = {}
     for scheme, points in found.items():

@@ -24,10 +24,12 @@ def make_table(
     pool_sizes: Sequence[int],
     price: Price,
     target: Target | None = None,
+    *,
+    gated: bool,
 ) -> tuple[Plan, ...]:
-    """The best plan at each of `PREVALENCES`."""
+    """The best plan at each of `PREVALENCES`; see `poolsieve.planning.search.search`."""
     target = target or Target()
-    return tuple(search(recordings, p, target, pool_sizes, price).best for p in PREVALENCES)
+    return tuple(search(recordings, p, target, pool_sizes, price, gated=gated).best for p in PREVALENCES)
 
 
 def table_bytes(plans: Sequence[Plan]) -> bytes:
@@ -62,4 +64,6 @@ def table_of(bundle: Bundle, target: Target) -> tuple[Plan, ...]:
     """A bundle's plans for a target: read from the bundle if it is the usual one, else made now."""
     if target == Target() and PLANS_FILE in bundle.config.files:
         return table_from(bundle.read(PLANS_FILE))
-    return make_table(bundle.recordings(), bundle.config.pool_sizes, bundle.config.cost, target)
+    config = bundle.config
+    gated = config.merge == "gated"
+    return make_table(bundle.recordings(), config.pool_sizes, config.cost, target, gated=gated)

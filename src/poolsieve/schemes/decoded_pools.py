@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from poolsieve.decoders import BeliefPropagation, Decoder, Readings, parse_decoder
+from poolsieve.decoders import BeliefPropagation, CountNoise, Decoder, Readings, parse_decoder
 from poolsieve.decoders.base import Instance, Interval, parameter
 from poolsieve.decoders.binary_evidence import possibly_bad
 from poolsieve.designs import Pooling
 from poolsieve.schemes.individual import Test
 from poolsieve.schemes.plausibility import Surprise, find_surprise
-from poolsieve.schemes.pooling import BalancedPools
+from poolsieve.schemes.pooling import BalancedPools, Values
 from poolsieve.schemes.stages import Undecided, register_stage
 
 NODE_LIMIT = 5000
@@ -72,21 +72,30 @@ class DecodedPools(BalancedPools):
             self._clear_surely(undecided, pooling, readings, surprise)
             return
         with undecided.chunk.meter.time("decoding"):
-            choice = parse_decoder(self.decoder)
-            decoder = choice.decoder
-            if "node_limit" in decoder.parameters and "node_limit" not in choice.fixed:
-                decoder = decoder.replace(node_limit=NODE_LIMIT)
-            if isinstance(decoder, BeliefPropagation) and "threshold" not in choice.fixed:
-                decoder = decoder.replace(threshold=self.threshold)
-            if decoder.uses_priors and not choice.soft:
-                decoder = decoder.replace(noise=noise)
-            read = readings if choice.soft else readings.hard()
-            decoding = decoder.decode(read, pooling, undecided.priors)
+            decoder, soft = self._decoder(noise)
+            decoding = decoder.decode(readings if soft else readings.hard(), pooling, undecided.priors)
         undecided.pool_scores = decoding.scores[0]
         undecided.solved = bool(decoding.solved[0])
         if not undecided.solved:
             undecided.note = _stopped(self.decoder, decoder)
         undecided.decide(pooled, decoding.scores[0], decoding.flags[0], "pools")
+
+    def values(self, readings: Readings, pooling: Pooling, priors: Values) -> Values:
+        """The decoder's scores."""
+        decoder, soft = self._decoder(None)
+        return decoder.decode(readings if soft else readings.hard(), pooling, priors).scores
+
+    def _decoder(self, noise: CountNoise | None) -> tuple[Decoder, bool]:
+        """The decoder, and whether it reads the likelihood of every count."""
+        choice = parse_decoder(self.decoder)
+        decoder = choice.decoder
+        if "node_limit" in decoder.parameters and "node_limit" not in choice.fixed:
+            decoder = decoder.replace(node_limit=NODE_LIMIT)
+        if isinstance(decoder, BeliefPropagation) and "threshold" not in choice.fixed:
+            decoder = decoder.replace(threshold=self.threshold)
+        if decoder.uses_priors and not choice.soft and noise is not None:
+            decoder = decoder.replace(noise=noise)
+        return decoder, choice.soft
 
     def _clear_surely(
         self, undecided: Undecided, pooling: Pooling, readings: Readings, surprise: Surprise

@@ -8,8 +8,9 @@ from functools import cache
 import numpy as np
 
 from poolsieve.decoders import BeliefPropagation, Readings
+from poolsieve.decoders.binary_evidence import positive_pools_of
 from poolsieve.designs import Pooling, disjoint_design
-from poolsieve.schemes.pooling import PoolStage
+from poolsieve.schemes.pooling import PoolStage, Values
 from poolsieve.schemes.stages import Undecided, register_stage
 
 
@@ -36,16 +37,13 @@ class DisjointPools(PoolStage):
         everyone = bool((pooling.image_weights > 0).all())
         undecided.record_pools(pooling, readings, tell_prevalence=everyone)
         undecided.pool_scores = scores
-        undecided.decide(negative(pooling, readings) & undecided.open, scores, False, "pools")
+        positive = self.values(readings, pooling, undecided.priors[None])[0] > 0
+        cleared = undecided.open & ~positive & (pooling.image_weights > 0)
+        undecided.decide(cleared, scores, False, "pools")
 
-
-def negative(pooling: Pooling, readings: Readings) -> np.ndarray:
-    """Images that are in pools, all of which were read as clean.  # (n,)."""
-    positive = readings.counts[0] > 0
-    found = np.zeros(pooling.images, dtype=bool)
-    found[pooling.pools[~positive][pooling.pools[~positive] >= 0]] = True
-    found[pooling.pools[positive][pooling.pools[positive] >= 0]] = False
-    return found
+    def values(self, readings: Readings, pooling: Pooling, priors: Values) -> Values:
+        """1 for images in a pool with any bad one, else 0."""
+        return (positive_pools_of(readings, pooling) > 0).astype(np.float64)
 
 
 @cache

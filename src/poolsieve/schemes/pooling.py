@@ -20,6 +20,7 @@ from poolsieve.schemes.cost import FRONT, HEAD, Part
 from poolsieve.schemes.stages import Stage, Undecided, together
 
 USUAL_POOL_SIZE = 8
+Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,16 @@ class PoolStage(Stage):
         read = self._read(undecided)
         if read is not None:
             self._decide(undecided, *read)
+
+    @abstractmethod
+    def values(self, readings: Readings, pooling: Pooling, priors: Values) -> Values:
+        """What it decides by, from readings of chunks with one pooling, live or recorded.  # (chunks, n).
+
+        Args:
+            readings: Of all pools of the chunks.
+            pooling: Which images of a chunk share which pool.
+            priors: Probability of being bad before that.  # (chunks, n)
+        """
 
     @abstractmethod
     def _decide(self, undecided: Undecided, pooling: Pooling, readings: Readings) -> None: ...

@@ -12,7 +12,7 @@ from poolsieve.decoders import BeliefPropagation, Readings
 from poolsieve.decoders.base import Interval, parameter
 from poolsieve.designs import Pooling
 from poolsieve.schemes.looking import BOUNDS
-from poolsieve.schemes.pooling import BalancedPools, design_from
+from poolsieve.schemes.pooling import BalancedPools, Values, design_from
 from poolsieve.schemes.stages import Undecided, register_stage
 
 
@@ -65,10 +65,14 @@ class Pools(BalancedPools):
             return self.design_for(images, chunk)
         return design_from(images, size, self.pools_per_image)
 
+    def values(self, readings: Readings, pooling: Pooling, priors: Values) -> Values:
+        """Posteriors by belief propagation."""
+        return BeliefPropagation().decode(readings, pooling, priors).scores
+
     def _decide(self, undecided: Undecided, pooling: Pooling, readings: Readings) -> None:
         undecided.priors = undecided.posteriors()
         with undecided.chunk.meter.time("decoding"):
-            posteriors = BeliefPropagation().decode(readings, pooling, undecided.priors).scores[0]
+            posteriors = self.values(readings, pooling, undecided.priors[None])[0]
         # Images that look bad are in no pool, so pools alone would tell too low a prevalence.
         undecided.record_pools(pooling, readings, tell_prevalence=False)
         undecided.believe(posteriors)
