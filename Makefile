@@ -26,13 +26,13 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 
 demo: install
 	@$(BIN)/poolsieve bundles verify $(BUNDLE)
-	$(BIN)/python -m poolsieve.demo make $(DEMO_OUT)/images
+	$(BIN)/python examples/demo.py make $(DEMO_OUT)/images
 	@echo 'testing every image individually, to compare with'
 	@$(BIN)/poolsieve moderate $(DEMO_OUT)/images --bundle $(BUNDLE) --scheme individual \
 		--force --out $(DEMO_OUT)/individual.csv > $(DEMO_OUT)/individual.txt
 	$(BIN)/poolsieve moderate $(DEMO_OUT)/images --bundle $(BUNDLE) --seed 0 --out $(DEMO_OUT)/verdicts.csv \
 		--force --contact-sheet $(DEMO_OUT)/flagged.png --report $(DEMO_OUT)/report.html
-	@$(BIN)/python -m poolsieve.demo check $(DEMO_OUT)/individual.csv $(DEMO_OUT)/verdicts.csv
+	@$(BIN)/python examples/demo.py check $(DEMO_OUT)/individual.csv $(DEMO_OUT)/verdicts.csv
 	@echo
 	@echo 'where to look:'
 	@echo '  $(DEMO_OUT)/report.html     flagged images, their grounds and the cost; open it in a browser'

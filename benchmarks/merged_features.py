@@ -7,13 +7,13 @@ is against that of photographs, how much of the merged map comes from it (each e
 the largest value), and what the counting network reads in pools with it, beside what the individual network
 says of the image alone.
 
-    python benchmarks/merged_features.py --bundle firearms --figure docs/figures/merged-features.png
+    python examples/demo.py make build/drawn --images 120
+    python benchmarks/merged_features.py build/drawn --figure docs/figures/merged-features.png
 """
 
 from __future__ import annotations
 
 import argparse
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.bundles import Bundle, load_bundle
-from poolsieve.demo.images import DRAWN, make_images
 from poolsieve.engines import open_engine
 from poolsieve.engines.merging import merge_block
 from poolsieve.figures import new_figure, save_figure
@@ -31,6 +30,8 @@ from poolsieve.images.transforms import plain_view
 from poolsieve.schemes import Evidence
 
 SIZE = 8
+DRAWN = "drawn"
+"""What the names of pictures with a drawn firearm say."""
 Floats = NDArray[np.float32]
 
 
@@ -70,8 +71,8 @@ class Measured:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("images", type=Path, help="folder that `examples/demo.py make` made")
     parser.add_argument("--bundle", default="firearms")
-    parser.add_argument("--images", type=int, default=120, help="of the demo, the drawn ones included")
     parser.add_argument("--pools", type=int, default=40, help="with each drawn firearm")
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
@@ -80,8 +81,7 @@ def main() -> None:
         parser.error(f"{bundle.name} has no gate or no network for pools of {SIZE}")
     engine = open_engine(bundle, "auto")
     evidence = Evidence(bundle.calibration)
-    with tempfile.TemporaryDirectory() as folder:
-        measured = measure(bundle, engine, evidence, make_images(Path(folder), images=options.images))
+    measured = measure(bundle, engine, evidence, sorted(options.images.glob("*.jpg")))
     found = print_table(measured, engine, evidence, options.pools)
     if options.figure is not None:
         known = measured.scores[measured.drawn] > 0.5

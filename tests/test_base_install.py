@@ -15,18 +15,20 @@ EXTRAS = (
     "sklearn",
     "matplotlib",
     "pyarrow",
+    "jinja2",
 )
-SCRIPT = f"""
+SCRIPT = """
 import sys
-for name in {EXTRAS!r}:
+for name in sys.argv.pop(1).split():
     sys.modules[name] = None  # importing it fails
 from poolsieve.cli import main
 main(sys.argv[1:])
 """
 
 
-def poolsieve(*arguments):
-    return subprocess.run([sys.executable, "-c", SCRIPT, *arguments], capture_output=True, text=True)
+def poolsieve(*arguments, without=EXTRAS):
+    command = [sys.executable, "-c", SCRIPT, " ".join(without), *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(
@@ -57,3 +59,16 @@ def test_what_needs_an_extra_names_it(arguments, extra):
     done = poolsieve(*arguments)
     assert done.returncode == 2
     assert extra in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["moderate", "nowhere", "--bundle", "none", "--out", "v.csv", "--report", "r.html"],
+        ["evaluate", "none", "nowhere.csv", "--report", "r"],
+    ],
+)
+def test_what_pages_need_is_missed_before_the_work(arguments):
+    done = poolsieve(*arguments, without=["jinja2"])
+    assert done.returncode == 2
+    assert "reports need Jinja2: pip install 'poolsieve[moderate]'" in " ".join(done.stderr.split())

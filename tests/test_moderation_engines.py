@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parent / "bundles"))
 
+from drawn_firearms.photographs import load_photographs, photograph_view
 from made_bundles import CASES, make_bundle
 from poolsieve.schemes.graphs import used_graphs
 
 from poolsieve.cli.main import app
-from poolsieve.demo.photographs import load_photographs, photograph_view
 from poolsieve.engines import list_engines, open_engine
 from poolsieve.images import plain_view, read_image
 from poolsieve.moderation import Moderator

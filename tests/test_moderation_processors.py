@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from avx2_environment import avx2_environment
+from drawn_firearms.photographs import load_photographs, photograph_view
 from small_bundle import small_bundle
 
 from poolsieve.bundles import load_bundle
-from poolsieve.demo.photographs import load_photographs, photograph_view
 
 sys.path.insert(0, str(Path(__file__).parent / "bundles"))
 

@@ -9,7 +9,6 @@ import pytest
 from PIL import Image
 from planted import PlantedEngine, moderator_by, planted_moderator, planted_pixels, write_images
 
-from poolsieve.html import data_url, escaped, page
 from poolsieve.moderation_report import RunDescription, grounds, link_to, mates_of, moderation_page
 
 
@@ -117,13 +116,6 @@ def test_mates_are_all_members_of_the_shown_pools(adaptive):
     _, verdicts = adaptive
     expected = {k for pool in verdicts[77].pools for k in pool.members}
     assert mates_of([verdicts[77]]) == expected
-
-
-def test_a_picture_and_odd_text_can_stand_in_a_page():
-    url = data_url(Image.new("RGB", (4, 4)))
-    assert url.startswith("data:image/jpeg;base64,/9j/")
-    assert escaped('a"<b>&\udcff') == "a&quot;&lt;b&gt;&amp;\\xff"
-    assert Page(page("a < b", "<p>body</p>")).text.endswith("body")
 
 
 def test_every_card_links_to_its_file_and_names_its_folder(tmp_path):

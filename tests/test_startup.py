@@ -17,7 +17,7 @@ from made_bundles import make_bundle
 import poolsieve
 
 SLOW_TO_IMPORT = (
-    *("torch", "matplotlib", "sklearn", "pandas", "pyarrow", "onnx", "onnxruntime"),
+    *("torch", "matplotlib", "sklearn", "pandas", "pyarrow", "onnx", "onnxruntime", "jinja2"),
     *("scipy.stats", "scipy.optimize"),
     "openvino_telemetry",  # tells Intel's server that OpenVINO is used
 )

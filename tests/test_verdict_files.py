@@ -1,4 +1,5 @@
 import errno
+from dataclasses import fields
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -99,3 +100,13 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
         lock_output(tmp_path / "v.csv"),
     ):
         pass
+
+
+@pytest.mark.parametrize("cell", ["position", "seed", "pools"])
+def test_a_table_with_an_empty_cell_where_there_must_be_a_number_is_damaged(tmp_path, cell):
+    table = tmp_path / "v.csv"
+    columns = [field.name for field in fields(Verdict)]
+    row = {**dict.fromkeys(columns, ""), "position": "0", "chunk": "0", "seed": "0", "pools": "[]", cell: ""}
+    table.write_text(",".join(columns) + "\n" + ",".join(row[name] for name in columns) + "\n")
+    with pytest.raises(ValueError, match=r"v\.csv: no table of verdicts, or a damaged one"):
+        list(read_verdicts(table))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from bisect import bisect
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -54,32 +55,23 @@ def shorten(text: str, fits: Callable[[str], bool]) -> str:
     """The text, or as much of it as fits without its middle, since names end in what they are."""
     if fits(text):
         return text
-    low, high = 0, len(text)
-    while low < high:
-        kept = (low + high + 1) // 2
-        if fits(_without_middle(text, kept)):
-            low = kept
-        else:
-            high = kept - 1
-    return _without_middle(text, low)
 
+    def without_middle(kept: int) -> str:
+        head = kept // 2
+        return text[:head] + _ELLIPSIS + text[len(text) - (kept - head) :]
 
-def _without_middle(text: str, kept: int) -> str:
-    head = kept // 2
-    return text[:head] + _ELLIPSIS + text[len(text) - (kept - head) :]
+    numbers = range(1, len(text) + 1)
+    return without_middle(bisect(numbers, False, key=lambda kept: not fits(without_middle(kept))))
 
 
 def _font_for(text: str) -> Font:
     """The first font that has all letters, or the one with most; one for all, as letters may join."""
-    best, most = None, -1
+    tried = []
     for font in _fonts():
-        known = sum(_draws(font, letter) for letter in text)
-        if known == len(text):
-            return font
-        if known > most:
-            best, most = font, known
-    assert best is not None  # Pillow brings one
-    return best
+        tried.append((sum(_draws(font, letter) for letter in text), font))
+        if tried[-1][0] == len(text):
+            break
+    return max(tried, key=lambda pair: pair[0])[1]
 
 
 def _fonts() -> Iterator[Font]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,8 +53,8 @@ def detection_rates(
     if follower is not None:
         shares = _shares(follower, moderator.totals)
         return DetectionRates(
-            _mean(shares, lambda one: one.sensitivity),
-            _mean(shares, lambda one: one.specificity),
+            _mean([(plan.sensitivity, share) for plan, share in shares]),
+            _mean([(plan.specificity, share) for plan, share in shares]),
             "that its plans promise",
         )
     # Only what an individual test flagged is among the flags of individual testing.
@@ -131,7 +131,6 @@ def _shares(follower: PlanFollower, totals: Totals) -> list[tuple[Plan, float]]:
     ]
 
 
-def _mean(shares: Sequence[tuple[Plan, float]], rate: Callable[[Plan], Estimate]) -> Estimate:
-    return Estimate(
-        *(sum(share * getattr(rate(plan), end) for plan, share in shares) for end in ("value", "low", "high"))
-    )
+def _mean(rates: Sequence[tuple[Estimate, float]]) -> Estimate:
+    ends = ("value", "low", "high")
+    return Estimate(*(sum(share * getattr(rate, end) for rate, share in rates) for end in ends))

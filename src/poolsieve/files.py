@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 LONGEST_NAME = 255
 """Bytes of a file's name on the usual file systems."""
@@ -81,6 +81,22 @@ def remove_temporary_files(path: str | os.PathLike[str]) -> None:
         for entry in entries:
             if re.fullmatch(name, entry.name):
                 Path(entry.path).unlink(missing_ok=True)
+
+
+def import_parquet() -> tuple[Any, Any]:
+    """The modules `pyarrow` and `pyarrow.parquet`.
+
+    Raises:
+        ImportError: They are missing; the message says how to install them.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError(
+            "Parquet needs pyarrow: pip install 'poolsieve[parquet]', or choose a file that ends in .csv"
+        ) from None
+    return pyarrow, pyarrow.parquet
 
 
 def _temporary_prefix(target: Path) -> str:

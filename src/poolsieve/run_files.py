@@ -10,6 +10,7 @@ from pathlib import Path
 from poolsieve.files import check_writable, remove_temporary_files
 from poolsieve.flagged_copies import check_copy_folder
 from poolsieve.images.own_outputs import note_outputs
+from poolsieve.pages import templates
 from poolsieve.verdict_files import VerdictLog, check_output, lock_path
 
 
@@ -54,8 +55,10 @@ class RunFiles:
         check_output(self.out)
         if self.sheet is not None and check_writable(self.sheet).suffix != ".png":
             raise ValueError(f"{self.sheet}: a contact sheet ends in .png")
-        if self.report is not None and check_writable(self.report).suffix != ".html":
-            raise ValueError(f"{self.report}: a report ends in .html")
+        if self.report is not None:
+            if check_writable(self.report).suffix != ".html":
+                raise ValueError(f"{self.report}: a report ends in .html")
+            templates()  # raises if what pages need is missing
         if self.copies is not None:
             check_copy_folder(self.copies, sources)
 

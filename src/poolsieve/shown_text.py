@@ -28,6 +28,8 @@ def shown(text: str) -> str:
 
 def encodable(text: str) -> str:
     r"""Text that any file in UTF-8 can hold: undecodable bytes become `\xff`, all else stays as it is."""
+    if text.isascii():
+        return text
     return "".join(escape(letter) if "\ud800" <= letter <= "\udfff" else letter for letter in text)
 
 

@@ -12,14 +12,15 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from poolsieve.files import atomic_file, check_writable
+from poolsieve.files import atomic_file, check_writable, import_parquet
+from poolsieve.shown_text import encodable
 from poolsieve.verdicts import Verdict
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
@@ -27,6 +28,14 @@ FORMAT_VERSION = 4
 _COLUMNS = tuple(field.name for field in fields(Verdict))
 _WHOLE_COLUMNS = ("position", "chunk", "seed")
 _NUMBER_COLUMNS = ("score", "prior", "pool_score")
+_CELL_READERS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(_COLUMNS, lambda cell: cell or None),
+    **dict.fromkeys(_WHOLE_COLUMNS, int),
+    **dict.fromkeys(_NUMBER_COLUMNS, lambda cell: float(cell) if cell else None),
+    "path": str,
+    "pools": json.loads,
+}
+"""What the cells of a CSV hold, by column."""
 _ROW_GROUP = 10_000
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """What makes a spreadsheet take a cell for a formula."""
@@ -40,7 +49,7 @@ def check_output(path: str | os.PathLike[str]) -> Path:
             f"{target}: verdicts are written as {', '.join(ENDINGS)}; choose one of these endings"
         )
     if target.suffix == ".parquet":
-        _import_parquet()
+        import_parquet()
     return check_writable(target)
 
 
@@ -258,7 +267,7 @@ def write_verdicts(
         if target.suffix == ".csv":
             _write_csv(verdicts, stream, spreadsheet_safe)
         elif target.suffix == ".jsonl":
-            _write_jsonl(verdicts, stream)
+            stream.writelines(_line(verdict.to_json()).encode() for verdict in verdicts)
         else:
             _write_parquet(verdicts, stream)
     return target
@@ -287,17 +296,7 @@ def read_verdicts(path: str | os.PathLike[str]) -> Iterator[Verdict]:
 def _csv_rows(table: Path) -> Iterator[dict[str, Any]]:
     with table.open(newline="", encoding="utf-8", errors="surrogateescape") as stream:
         for row in csv.DictReader(stream):
-            values: dict[str, Any] = {**row}
-            for name in _COLUMNS:
-                if name in _WHOLE_COLUMNS:
-                    values[name] = int(row[name])
-                elif name in _NUMBER_COLUMNS:
-                    values[name] = float(row[name]) if row[name] else None
-                elif name == "pools":
-                    values[name] = json.loads(row[name])
-                elif name != "path":
-                    values[name] = row[name] or None
-            yield values
+            yield {name: read(row[name]) for name, read in _CELL_READERS.items()}
 
 
 def _jsonl_rows(table: Path) -> Iterator[dict[str, Any]]:
@@ -306,7 +305,7 @@ def _jsonl_rows(table: Path) -> Iterator[dict[str, Any]]:
 
 
 def _parquet_rows(table: Path) -> Iterator[dict[str, Any]]:
-    _, parquet = _import_parquet()
+    _, parquet = import_parquet()
     with parquet.ParquetFile(table) as file:
         for batch in file.iter_batches(_ROW_GROUP):
             for row in batch.to_pylist():
@@ -326,17 +325,15 @@ def _write_csv(verdicts: Iterable[Verdict], stream: IO[bytes], spreadsheet_safe:
     text.detach()  # the stream is its owner's to close
 
 
-def _write_jsonl(verdicts: Iterable[Verdict], stream: IO[bytes]) -> None:
-    for verdict in verdicts:
-        stream.write(_line(verdict.to_json()).encode())
-
-
 def _write_parquet(verdicts: Iterable[Verdict], stream: IO[bytes]) -> None:
-    arrow, parquet = _import_parquet()
+    arrow, parquet = import_parquet()
     kinds = dict.fromkeys(_COLUMNS, arrow.string())
     kinds |= dict.fromkeys(_WHOLE_COLUMNS, arrow.int64()) | dict.fromkeys(_NUMBER_COLUMNS, arrow.float64())
     schema = arrow.schema([(name, kinds[name]) for name in _COLUMNS])
-    rows = ({name: _printable(value) for name, value in _row(verdict).items()} for verdict in verdicts)
+    rows = (
+        {name: encodable(value) if isinstance(value, str) else value for name, value in _row(verdict).items()}
+        for verdict in verdicts
+    )
     with parquet.ParquetWriter(stream, schema) as writer:
         while group := list(islice(rows, _ROW_GROUP)):
             writer.write_table(arrow.Table.from_pylist(group, schema=schema))
@@ -365,13 +362,6 @@ _FILE_NAMES = "poolsieve.file-names"
 codecs.register_error(_FILE_NAMES, _encode_file_names)
 
 
-def _printable(value: Any) -> Any:
-    """Text with a file's name that is no proper text, as text that Parquet can hold."""
-    if not isinstance(value, str):
-        return value
-    return value.encode("utf-8", _FILE_NAMES).decode("utf-8", "backslashreplace")
-
-
 def _line(values: Mapping[str, Any]) -> str:
     return json.dumps(values, separators=(",", ":"), allow_nan=False) + "\n"
 
@@ -385,14 +375,3 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return values if isinstance(values, dict) else None
-
-
-def _import_parquet() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise ImportError(
-            "Parquet needs pyarrow: pip install 'poolsieve[parquet]', or write .csv or .jsonl"
-        ) from None
-    return pyarrow, pyarrow.parquet

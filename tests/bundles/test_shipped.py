@@ -4,12 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from drawn_firearms.photographs import load_photographs, photograph_view
 from typer.testing import CliRunner
 
 from poolsieve import Moderator
 from poolsieve.bundles import list_bundles, load_bundle, verify_bundle
 from poolsieve.cli.main import app
-from poolsieve.demo.photographs import load_photographs, photograph_view
 
 SHIPPED = [folder.name for folder in list_bundles()]
 LARGEST = 20e6

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from drawn_firearms.photographs import load_photographs, photograph_view
+from drawn_firearms.scenes import SCENES, render
 from PIL import Image, ImageOps
 
 from poolsieve import Moderator
-from poolsieve.demo.photographs import load_photographs, photograph_view
-from poolsieve.demo.scenes import SCENES, render
 from poolsieve.images.reading import read_image
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"

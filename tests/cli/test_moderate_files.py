@@ -2,11 +2,13 @@
 
 import json
 import zipfile
+from pathlib import Path
 
 import pytest
 from planted import write_images
 from planted_command import records
 
+from poolsieve import flagged_images
 from poolsieve.images.own_outputs import NOTES
 from poolsieve.verdict_files import VerdictLog
 
@@ -198,3 +200,16 @@ def test_a_folder_without_images_says_what_is_looked_for(run, tmp_path):
     result = run(tmp_path / "texts", "--out", tmp_path / "v.csv")
     assert result.exit_code == 0
     assert "no image was found in" in result.stderr
+
+
+def test_sheet_and_report_read_the_flagged_images_once(run, photos, tmp_path, monkeypatch):
+    read, real = [], flagged_images.read_content
+
+    def counted(item, *arguments, **options):
+        read.append(Path(item.name).name)
+        return real(item, *arguments, **options)
+
+    monkeypatch.setattr(flagged_images, "read_content", counted)
+    options = ("--report", tmp_path / "page.html", "--contact-sheet", tmp_path / "sheet.png")
+    assert run(photos, "--out", tmp_path / "v.csv", *options).exit_code == 0
+    assert sorted(read) == ["0004.png", "0077.png", "0129.png"]

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from shutil import copy
 
 import numpy as np
@@ -23,7 +24,7 @@ from poolsieve.evaluation.report_figures import (
 )
 from poolsieve.evaluation.report_markdown import section, write_figures
 from poolsieve.evaluation.report_page import headline, page, tables
-from poolsieve.evaluation.results import EvaluationRow, Saving, savings, sensitivity_at
+from poolsieve.evaluation.results import EvaluationRow, ImageErrors, Saving, savings, sensitivity_at
 from poolsieve.images.datasets import load_dataset
 from poolsieve.schemes import make_scheme
 
@@ -109,6 +110,7 @@ def test_an_interrupted_evaluation_goes_on_and_ends_with_the_same_numbers(
 def test_the_page_needs_nothing_from_elsewhere_and_shows_everything(found):
     text = page(found)
     assert not re.findall(r"(?:src|href)=[\"'](?!data:|#)", text)
+    assert "default-src 'none'" in text
     assert "@import" not in text
     assert "<script" not in text
     for words in (
@@ -142,10 +144,20 @@ def test_a_section_of_markdown_names_figures_that_are_there(found, tmp_path):
 
 
 def test_names_of_strange_files_do_not_become_markup(found):
-    odd = replace(found, task="<b>bold</b>", provenance={"data": "<script>alert(1)</script>"})
-    text = page(odd, thumbnails=False)
-    assert "<b>bold" not in text
-    assert "<script" not in text
+    hostile = "<script>alert(1)</script>\u202e\udcff\n.jpg"
+    shown = "&lt;script&gt;alert(1)&lt;/script&gt;\\u202e\\xff\\n.jpg"
+    odd = replace(
+        found,
+        **dict.fromkeys(("task", "bundle", "errors_of"), hostile),
+        notes=(hostile, hostile),
+        provenance={hostile: hostile},
+        missed=(ImageErrors(Path(hostile), 2, 1),),
+    )
+    text = page(odd)
+    text.encode()  # nothing is left that is no proper text
+    assert "<script" not in text and "\u202e" not in text
+    assert text.count(shown.removeprefix("&lt;script&gt;alert(1)&lt;/")) == 9
+    assert "script&gt;\\u202e\\xff\\n.jpg</bdi>\n(cannot be read any more)" in text
 
 
 @pytest.mark.parametrize(

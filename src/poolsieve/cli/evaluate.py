@@ -115,6 +115,7 @@ def evaluate(
     from poolsieve.evaluation.tables import check_table_path
     from poolsieve.figures import check_figure_path
     from poolsieve.images.datasets import load_dataset
+    from poolsieve.pages import templates
     from poolsieve.progress import Reporter
     from poolsieve.shown_text import shown
 
@@ -136,6 +137,7 @@ def evaluate(
     plan.check()
     check_table_path(report / "results.parquet")
     check_figure_path(report / "figure.svg")
+    templates()  # raises if what the page needs is missing
     loaded = load_bundle(bundle)
     reporter = Reporter()
     with reporter.task(f"checking the images of {data}", 1) as task:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,13 @@ from poolsieve.flagged_images import contact_sheet, thumbnail, worst
 from poolsieve.moderation_report import RunDescription, mates_of, moderation_page
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
     from rich.console import Console
 
     from poolsieve.moderation import Moderator
     from poolsieve.run_source import RunSource
     from poolsieve.verdict_files import VerdictLog
+    from poolsieve.verdicts import Verdict
 
 
 def write_outputs(
@@ -30,39 +33,35 @@ def write_outputs(
     """
     files = source.files
     if files.copies is not None:
-        _copy_flagged(log, source, files.copies, console)
-    if files.sheet is not None:
-        _draw_sheet(log, source, files.sheet, console)
-    if files.report is not None:
-        _write_report(moderator, log, source, files.report, plan)
-
-
-def _copy_flagged(log: VerdictLog, source: RunSource, folder: Path, console: Console) -> None:
-    flagged = {verdict.position: verdict.path for verdict in log.verdicts() if verdict.flagged}
-    copied, failures = copy_images(source.items_again(flagged), folder)
-    for line in failures:
-        say(console, line)
-    say(console, f"copied {copied:,} flagged images to {folder}")
-
-
-def _draw_sheet(log: VerdictLog, source: RunSource, sheet: Path, console: Console) -> None:
+        flagged = {verdict.position: verdict.path for verdict in log.verdicts() if verdict.flagged}
+        copied, failures = copy_images(source.items_again(flagged), files.copies)
+        for line in failures:
+            say(console, line)
+        say(console, f"copied {copied:,} flagged images to {files.copies}")
+    if files.sheet is None and files.report is None:
+        return
     shown = worst(log.verdicts())
     paths = {verdict.position: verdict.path for verdict in shown}
     thumbnails = {position: thumbnail(item) for position, item in source.items_again(paths)}
-    picture = io.BytesIO()
-    contact_sheet(shown, thumbnails).save(picture, format="png")
-    write_atomically(sheet, picture.getvalue())
-    say(console, f"drew {len(shown):,} flagged images into {sheet}")
+    if files.sheet is not None:
+        picture = io.BytesIO()
+        contact_sheet(shown, thumbnails).save(picture, format="png")
+        write_atomically(files.sheet, picture.getvalue())
+        say(console, f"drew {len(shown):,} flagged images into {files.sheet}")
+    if files.report is not None:
+        _write_report(moderator, log, shown, thumbnails, files.report, plan)
 
 
 def _write_report(
-    moderator: Moderator, log: VerdictLog, source: RunSource, report: Path, plan: Path | None
+    moderator: Moderator,
+    log: VerdictLog,
+    shown: Sequence[Verdict],
+    thumbnails: Mapping[int, Image | None],
+    report: Path,
+    plan: Path | None,
 ) -> None:
-    shown = worst(log.verdicts())
     mates = mates_of(shown)
     names = {verdict.position: verdict.path for verdict in log.verdicts() if verdict.position in mates}
-    paths = {verdict.position: verdict.path for verdict in shown}
-    thumbnails = {position: thumbnail(item) for position, item in source.items_again(paths)}
     bundle = moderator.bundle
     run = RunDescription(bundle.name, bundle.hash, bundle.config.task, moderator.description, moderator.seed)
     errors = (verdict for verdict in log.verdicts() if verdict.status == "error")

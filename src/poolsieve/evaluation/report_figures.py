@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from poolsieve.evaluation.detection_figure import DetectionPoint, label_prevalences, plot_points
-from poolsieve.evaluation.report_html import percent
 from poolsieve.evaluation.results import (
     Evaluation,
     EvaluationRow,
@@ -81,6 +80,21 @@ def plot_savings(savings: Sequence[Saving], *, bad: str = "bad") -> Figure:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     return figure
+
+
+def percent(share: float) -> str:
+    """A share as people write it: 0.1%, 5%."""
+    return f"{100 * share:g}%"
+
+
+def detection_figures(evaluation: Evaluation) -> dict[str, Figure]:
+    """What the methods of each group find, by the group's title; groups that were not tried are left out."""
+    groups = {title: rows_of(evaluation, methods) for title, methods in FIGURE_GROUPS.items()}
+    return {
+        title: plot_detection_of(rows, bad=evaluation.wording.bad)
+        for title, rows in groups.items()
+        if {row.method for row in rows} - {"individual", "mip"}
+    }
 
 
 def plot_detection_of(rows: Sequence[EvaluationRow], *, bad: str = "bad") -> Figure:

@@ -6,12 +6,10 @@ import os
 from pathlib import Path
 
 from poolsieve.evaluation.report_figures import (
-    FIGURE_GROUPS,
+    detection_figures,
     plot_cost,
-    plot_detection_of,
     plot_frontier,
     plot_savings,
-    rows_of,
 )
 from poolsieve.evaluation.report_page import headline
 from poolsieve.evaluation.results import Evaluation
@@ -23,13 +21,12 @@ from poolsieve.shown_text import shown
 def write_figures(evaluation: Evaluation, folder: Path) -> dict[str, Path]:
     """Draw the figures of a section as PNG files; gives them by what they show."""
     bad = evaluation.wording.bad
-    figures = {"Saving at equal detection": plot_savings(evaluation.savings(), bad=bad)}
-    for title, methods in FIGURE_GROUPS.items():
-        rows = rows_of(evaluation, methods)
-        if len({row.method for row in rows} - {"individual", "mip"}):
-            figures[title] = plot_detection_of(rows, bad=bad)
-    figures["Cost against prevalence"] = plot_cost(evaluation.rows, bad=bad)
-    figures["Cost against sensitivity"] = plot_frontier(evaluation.frontier)
+    figures = {
+        "Saving at equal detection": plot_savings(evaluation.savings(), bad=bad),
+        **detection_figures(evaluation),
+        "Cost against prevalence": plot_cost(evaluation.rows, bad=bad),
+        "Cost against sensitivity": plot_frontier(evaluation.frontier),
+    }
     written = {}
     for number, (title, figure) in enumerate(figures.items()):
         written[title] = save_figure(figure, folder / f"evaluation-{evaluation.bundle}-{number}.png")

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from poolsieve.files import check_writable, write_atomically
+from poolsieve.files import check_writable, import_parquet, write_atomically
 from poolsieve.shown_text import encodable
 
 ENDINGS = (".csv", ".parquet")
@@ -20,7 +20,7 @@ def check_table_path(path: str | os.PathLike[str]) -> Path:
     if target.suffix not in ENDINGS:
         raise ValueError(f"{target}: tables end in {' or '.join(ENDINGS)}")
     if target.suffix == ".parquet":
-        _import_parquet()
+        import_parquet()
     return target
 
 
@@ -42,16 +42,7 @@ def write_table(records: Sequence[Mapping[str, object]], path: str | os.PathLike
         writer.writeheader()
         writer.writerows(records)
         return write_atomically(target, text.getvalue().encode())
-    arrow, parquet = _import_parquet()
+    arrow, parquet = import_parquet()
     buffer = io.BytesIO()
     parquet.write_table(arrow.Table.from_pylist(records), buffer)
     return write_atomically(target, buffer.getvalue())
-
-
-def _import_parquet():  # type: ignore[no-untyped-def]
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise ImportError("Parquet needs pyarrow: pip install 'poolsieve[parquet]', or write .csv") from None
-    return pyarrow, pyarrow.parquet

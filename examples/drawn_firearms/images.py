@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from poolsieve.demo.photographs import load_photographs, load_shown_once, photograph_view
-from poolsieve.demo.scenes import SCENES, render
+from drawn_firearms.photographs import load_photographs, load_shown_once, photograph_view
+from drawn_firearms.scenes import SCENES, render
 
 IMAGES = 400
 SIZE = 320

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poolsieve.demo.drawing import Sheet
-from poolsieve.demo.shading import (
+from drawn_firearms.drawing import Sheet
+from drawn_firearms.shading import (
     BEECH,
     BLACK_STEEL,
     BLUED_STEEL,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from poolsieve.demo.shading import HOLLOW, Canvas, Material
+from drawn_firearms.shading import HOLLOW, Canvas, Material
 
 Outline = str | Sequence[tuple[float, float]]
 """Corners, as pairs or as text: "10,20 30,20 30,40"."""

@@ -1,4 +1,4 @@
-"""`python -m poolsieve.demo`: make the demo's images, and say how the verdicts on them compare."""
+"""What `make demo` runs: make its images, and say how the verdicts on them compare."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from poolsieve.demo.images import IMAGES, compare, make_images
+from drawn_firearms.images import IMAGES, compare, make_images
 
 app = typer.Typer(help="Images for a first try: crops of packaged photographs and drawn firearms.")
 

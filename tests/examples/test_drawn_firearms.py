@@ -1,16 +1,21 @@
+"""The images of `make demo`, and that they are no part of the package."""
+
 import csv
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
+from drawn_firearms import images, photographs
+from drawn_firearms.drawing import Sheet
+from drawn_firearms.images import compare, make_images
+from drawn_firearms.outlines import FINISHES, KINDS
+from drawn_firearms.photographs import load_photographs, photograph_view
+from drawn_firearms.scenes import SCENES, Scene, render
+from drawn_firearms.shading import BLUED_STEEL, WALNUT
 from PIL import Image
-
-from poolsieve.demo import images, photographs
-from poolsieve.demo.drawing import Sheet
-from poolsieve.demo.images import compare, make_images
-from poolsieve.demo.outlines import FINISHES, KINDS
-from poolsieve.demo.photographs import load_photographs, photograph_view
-from poolsieve.demo.scenes import SCENES, Scene, render
-from poolsieve.demo.shading import BLUED_STEEL, WALNUT
 
 
 @pytest.fixture(scope="module")
@@ -108,3 +113,18 @@ def test_verdicts_are_compared_with_what_was_drawn(tmp_path):
     assert found.false_flags == ("0003-coffee.jpg",)
     assert str(found).startswith("1 of 3 drawn firearms found (missed: 0002")
     assert "1 of 2 photographs flagged (0003-coffee.jpg)" in str(found)
+
+
+def test_the_demo_runs_as_a_script_and_is_not_in_the_package(tmp_path):
+    assert find_spec("poolsieve.demo") is None
+    script = Path(images.__file__).parents[1] / "demo.py"
+    command = [sys.executable, str(script)]
+    done = subprocess.run(
+        [*command, "make", str(tmp_path / "images"), "--images", "12"], capture_output=True, text=True
+    )
+    assert done.stdout == f"made 12 images in {tmp_path / 'images'}\n", done.stderr
+    table = tmp_path / "v.csv"
+    table.write_text("path,status\n" + "".join(f"{file},clear\n" for file in (tmp_path / "images").iterdir()))
+    done = subprocess.run([*command, "check", str(table)], capture_output=True, text=True)
+    assert done.stdout.startswith("v.csv: 0 of 8 drawn firearms found"), done.stderr
+    assert done.stdout.endswith(", 0 of 4 photographs flagged\n")

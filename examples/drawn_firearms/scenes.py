@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 from scipy import ndimage
 
-from poolsieve.demo.outlines import FINISHES, KINDS
-from poolsieve.demo.photographs import photograph_view
+from drawn_firearms.outlines import FINISHES, KINDS
+from drawn_firearms.photographs import photograph_view
 
 Ground = Literal["paper", "table", "brick", "gravel", "grass"]
 _SHADOW_OFFSET, _SHADOW_BLUR, _SHADOW_DEPTH = 0.018, 0.012, 0.55
