@@ -30,8 +30,6 @@ from sklearn.covariance import LedoitWolf
 from sklearn.neighbors import NearestNeighbors
 
 from poolsieve.bundles.config import OUTLIER_FILE
-from poolsieve.evaluation.auc import Estimate, area, area_gain
-from poolsieve.evaluation.metrics import Proportion, proportion
 from poolsieve.outliers import (
     FittedMixture,
     Mixture,
@@ -42,6 +40,7 @@ from poolsieve.outliers import (
 )
 from poolsieve.outliers.fitting import COVARIANCES
 from poolsieve.progress import Reporter
+from poolsieve.statistics import Estimate, auc_difference, auc_estimate, proportion
 from poolsieve.training.learners import badness
 from poolsieve.training.models import CONFIG_FILE, load_model
 from poolsieve.training.plan import TrainingPlan
@@ -237,11 +236,11 @@ def area_table(ground: Ground, trials: list[tuple[str, Scores]]) -> str:
         row = [name]
         for split, said in ground.few.items():
             bad, first = said.pools.counts, trials[0][1][split]
-            row.append(shown(area(scores[split], bad, said.groups)))
+            row.append(shown(auc_estimate(scores[split], bad, groups=said.groups)))
             row.append(
                 ""
                 if scores is trials[0][1]
-                else shown(area_gain(scores[split], first, bad, said.groups), "+")
+                else shown(auc_difference(scores[split], first, bad, groups=said.groups), "+")
             )
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
@@ -266,15 +265,14 @@ def count_table(ground: Ground, mixture: Mixture, size: int) -> str:
                 away[true == 0] == 0,
                 found[split][1][true == 1] > 0,
             ]
-            row = [name, what, *(shown(proportion([hit.sum()], [len(hit)]), digits=3) for hit in shares)]
+            row = [name, what, *(shown(proportion(hit.sum(), len(hit)), digits=3) for hit in shares)]
             lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
 
 
-def shown(found: Estimate | Proportion, sign: str = "", digits: int = 4) -> str:
+def shown(found: Estimate, sign: str = "", digits: int = 4) -> str:
     """A value and its interval, without leading zeros."""
-    value, low, high = (f"{x:{sign}.{digits}f}" for x in (found.value, found.low, found.high))
-    return re.sub(r"\b0\.", ".", f"{value} [{low}, {high}]")
+    return re.sub(r"\b0\.", ".", f"{found:{sign}.{digits}f}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from small_bundle import small_bundle, write_data
 from poolsieve.engines.base import Engine
 from poolsieve.evaluation.evaluate import evaluate
 from poolsieve.evaluation.image_metrics import ImageDetection
-from poolsieve.evaluation.metrics import Proportion
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.evaluation.plan import EvaluationPlan
 from poolsieve.evaluation.report_figures import (
@@ -26,6 +25,7 @@ from poolsieve.evaluation.report_page import headline, page, tables
 from poolsieve.evaluation.results import EvaluationRow, Saving, savings, sensitivity_at
 from poolsieve.images.datasets import load_dataset
 from poolsieve.schemes import make_scheme
+from poolsieve.statistics import Proportion
 
 PLAN = EvaluationPlan(
     prevalences=(0.05, 0.2),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.calibration import confusion_counts, roc_curve
+from poolsieve.calibration import confusion_counts
 from poolsieve.engines.resolution import at_resolution
 from poolsieve.evaluation.comparison import compare
 from poolsieve.evaluation.experiments import read_two_objects
@@ -40,6 +40,7 @@ from poolsieve.evaluation.wording import OFF_TOPIC, Wording
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.progress import Reporter
 from poolsieve.schemes import Evidence
+from poolsieve.statistics import auc
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
@@ -111,7 +112,7 @@ def evaluate(
         if plan.by_density and outliers is not None and not outliers.individual.by_density:
             outliers = density_alone(outliers)
             full = recalibrated(full, plan.known_pools, plan.seed, outliers)
-        auc = _require_knowledge(full.measuring, bundle, plan)
+        area = _require_knowledge(full.measuring, bundle, plan)
         sizes = {False: full}
         if not any(competitor.half for competitor in competitors):
             reason = ""
@@ -161,7 +162,7 @@ def evaluate(
                 plan,
                 words,
                 half=sizes[True].bundle if True in sizes else None,
-                auc=auc,
+                auc=area,
                 kinds=kinds,
                 why_no_half=reason,
             )
@@ -180,14 +181,14 @@ def evaluate(
 
 def _require_knowledge(site: Site, bundle: Bundle, plan: EvaluationPlan) -> float:
     logits = site.logits
-    auc = roc_curve(logits[:, 1] - logits[:, 0], site.images.labels).auc
-    if auc < LEAST_AUC and not plan.any_task:
+    area = auc(logits[:, 1] - logits[:, 0], site.images.labels)
+    if area < LEAST_AUC and not plan.any_task:
         raise ValueError(
             f"the bundle {bundle.name} (task {bundle.config.task}) hardly tells the flagged images of split "
-            f"{plan.split} from the ordinary ones: its individual network has AUC {auc:.3f}. It was made for "
-            "another task, or labels are swapped; --any-task evaluates it all the same"
+            f"{plan.split} from the ordinary ones: its individual network has AUC {area:.3f}. It was made "
+            "for another task, or labels are swapped; --any-task evaluates it all the same"
         )
-    return auc
+    return area
 
 
 def _kinds_of_evidence(part: Resolution) -> dict[str, float]:
@@ -200,7 +201,7 @@ def _kinds_of_evidence(part: Resolution) -> dict[str, float]:
         "the network's own output": records.logits[:, 1] - records.logits[:, 0],
         "the cheap head": records.head_logits,
     }
-    return {name: roc_curve(values, labels).auc for name, values in kinds.items()}
+    return {name: auc(values, labels) for name, values in kinds.items()}
 
 
 def _confusion(part: Resolution, half: bool, plan: EvaluationPlan) -> list[ConfusionTable]:

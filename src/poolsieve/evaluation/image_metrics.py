@@ -2,7 +2,7 @@
 
 In a mixture each image is drawn many times, and an image that is hard to see is missed again and again. An
 interval must therefore come from resampling images and not draws: images are the clusters of
-`poolsieve.evaluation.metrics.proportion`, whose variance is that of the bootstrap over clusters.
+`poolsieve.statistics.proportion`, whose variance is that of the bootstrap over clusters.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.evaluation.metrics import Proportion, proportion
 from poolsieve.evaluation.mixtures import Mixture
+from poolsieve.statistics import Proportion, proportion
 
 
 @dataclass(frozen=True)

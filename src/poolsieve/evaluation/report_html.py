@@ -6,8 +6,8 @@ import io
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from poolsieve.evaluation.metrics import Proportion
 from poolsieve.html import escaped
+from poolsieve.statistics import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -114,9 +114,9 @@ def table_block(
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def interval(share: Proportion) -> str:
+def interval(share: Estimate) -> str:
     """A share with its interval."""
-    if not share.total:
+    if not share.defined:
         return "–"
     return f"{share.value:.4f} [{share.low:.3f}, {share.high:.3f}]"
 

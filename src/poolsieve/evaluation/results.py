@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.evaluation.image_metrics import ImageDetection
-from poolsieve.evaluation.metrics import Proportion, proportion
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.evaluation.wording import Wording
+from poolsieve.statistics import Proportion, proportion
 
 EQUAL_DETECTION = 0.01
 """A method detects as well as individual testing if neither sensitivity nor specificity is lower by more."""
