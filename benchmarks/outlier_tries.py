@@ -32,7 +32,7 @@ from sklearn.neighbors import NearestNeighbors
 from poolsieve.bundles.config import OUTLIER_FILE
 from poolsieve.outliers import (
     FittedMixture,
-    Mixture,
+    GaussianMixture,
     OutlierReading,
     OutlierReadings,
     fit_mixture,
@@ -99,7 +99,7 @@ def main() -> None:
 
 
 def tried(
-    ground: Ground, shipped: FittedMixture, stored: Mixture, alone: Scores | None, seed: int
+    ground: Ground, shipped: FittedMixture, stored: GaussianMixture, alone: Scores | None, seed: int
 ) -> Iterator[tuple[str, Scores]]:
     """Names of all trials and scores of the few, higher = more off-topic; the first is as in training.
 
@@ -133,7 +133,7 @@ def tried(
         yield f"vectors: {name}; {chosen(found)}", density(found, form=form)
     found = fit(standardise=False)
     yield f"vectors: features not standardised; {chosen(found)}", density(found)
-    along = (shipped.best.dimensions,)
+    along = (shipped.mixture.dimensions,)
     for clusters in (1, 2, 5, 12):
         found = fit(clusters=(clusters,), dimensions=along)
         yield f"K fixed; {chosen(found)}", density(found)
@@ -180,7 +180,7 @@ def tried(
 
 
 def by_reading(
-    ground: Ground, mixture: Mixture, *, largest: int, combine: bool
+    ground: Ground, mixture: GaussianMixture, *, largest: int, combine: bool
 ) -> dict[str, tuple[NDArray[np.float32], NDArray[np.int64]]]:
     """Evidence and counts of all measured, by split; each half of the validation ones by the other half."""
     val, test = (ground.measured[split] for split in MEASURED)
@@ -200,11 +200,13 @@ def by_reading(
 
 
 def chosen(found: FittedMixture) -> str:
-    best = found.best
-    return f"K = {best.clusters}, {best.covariance}, {best.dimensions} directions, +{best.shrinkage:g}"
+    mixture = found.mixture
+    return (
+        f"K = {mixture.clusters}, {found.covariance}, {mixture.dimensions} directions, +{found.shrinkage:g}"
+    )
 
 
-def mean_of(views: list[Said], mixture: Mixture) -> NDArray[np.float64]:
+def mean_of(views: list[Said], mixture: GaussianMixture) -> NDArray[np.float64]:
     mean: NDArray[np.float64] = np.mean([mixture.scores(said.vectors) for said in views], axis=0)
     return mean
 
@@ -246,7 +248,7 @@ def area_table(ground: Ground, trials: list[tuple[str, Scores]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def count_table(ground: Ground, mixture: Mixture, size: int) -> str:
+def count_table(ground: Ground, mixture: GaussianMixture, size: int) -> str:
     """How well the histogram counts, by its largest count t; the last row is the bundle's own reading."""
     lines = [
         "| read by | split | exact | within one | 0 read as 0 | 1 read as more than 0 |",
