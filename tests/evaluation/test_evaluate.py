@@ -10,7 +10,7 @@ from small_bundle import small_bundle, write_data
 
 from poolsieve.engines.base import Engine
 from poolsieve.evaluation.evaluate import evaluate
-from poolsieve.evaluation.image_metrics import ImageDetection
+from poolsieve.evaluation.metrics import Detection
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.evaluation.plan import EvaluationPlan
 from poolsieve.evaluation.report_figures import (
@@ -187,7 +187,7 @@ def test_a_bundle_for_another_task_is_refused(bundle, tmp_path):
 def row(method, sensitivity, specificity, cost):
     shares = [Proportion(value, value, value, 100) for value in (sensitivity, specificity, 0.5)]
     return EvaluationRow(
-        0.01, method, method.title(), False, "", "", 100, 5, 9, ImageDetection(*shares), cost, 0, 0, 0
+        0.01, method, method.title(), False, "", "", 100, 5, 9, Detection(*shares), cost, 0, 0, 0
     )
 
 

@@ -10,6 +10,7 @@ def test_sensitivity_and_specificity_by_hand():
     found = detection(flags, bad)
     assert found.sensitivity.value == pytest.approx(2 / 3) and found.sensitivity.total == 3
     assert found.specificity.value == pytest.approx(4 / 5) and found.specificity.total == 5
+    assert found.precision.value == pytest.approx(2 / 3) and found.precision.total == 3
 
 
 def test_nothing_to_measure_is_undefined_and_not_zero():

@@ -17,7 +17,7 @@ from poolsieve.engines.resolution import at_resolution
 from poolsieve.evaluation.comparison import compare
 from poolsieve.evaluation.experiments import read_two_objects
 from poolsieve.evaluation.feature_cache import LabelledImages
-from poolsieve.evaluation.image_metrics import ImageTally
+from poolsieve.evaluation.metrics import ImageTally
 from poolsieve.evaluation.outlier_refit import (
     UnfitFeaturesError,
     density_alone,
@@ -27,6 +27,13 @@ from poolsieve.evaluation.outlier_refit import (
 )
 from poolsieve.evaluation.plan import EvaluationPlan
 from poolsieve.evaluation.provenance import describe_data, describe_run
+from poolsieve.evaluation.recorded_splits import (
+    RecordedSplit,
+    Resolution,
+    images_of,
+    open_split,
+    recalibrated,
+)
 from poolsieve.evaluation.results import (
     ConfusionTable,
     Evaluation,
@@ -35,7 +42,6 @@ from poolsieve.evaluation.results import (
     TwoObjects,
     savings,
 )
-from poolsieve.evaluation.sites import Resolution, Site, images_of, open_site, recalibrated
 from poolsieve.evaluation.wording import OFF_TOPIC, Wording
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.progress import Reporter
@@ -69,7 +75,7 @@ def evaluate(
     Args:
         bundle: What to evaluate.
         dataset: Labelled images with those splits that the plan names. An outlier bundle at half size is
-            fitted anew to the split train; without it nothing is tried at half size.
+            fitted anew to the split train; without it nothing is run at half size.
         plan: What to do.
         engine: Runs the networks; see `poolsieve.engines.open_engine`.
         threads: Threads that it computes on.
@@ -102,8 +108,8 @@ def evaluate(
 
         def open_at(part: Bundle) -> Resolution:
             opened = open_engine(replace(part, outliers=None), engine, threads=threads)
-            tuning = None if val is None else open_site(held, cache_dir, opened, part, val, reporter)
-            measuring = open_site(held, cache_dir, opened, part, test, reporter)
+            tuning = None if val is None else open_split(held, cache_dir, opened, part, val, reporter)
+            measuring = open_split(held, cache_dir, opened, part, test, reporter)
             return Resolution(part, opened, Evidence(part.calibration), tuning, measuring)
 
         full = open_at(bundle)
@@ -120,7 +126,7 @@ def evaluate(
             half = open_at(at_resolution(bundle, bundle.config.input_size // 2))
             try:
                 if outliers is not None and half.tuning is not None:
-                    learnt = open_site(held, cache_dir, half.engine, half.bundle, train, reporter).records
+                    learnt = open_split(held, cache_dir, half.engine, half.bundle, train, reporter).records
                     outliers = refit_outliers(
                         outliers,
                         half.engine,
@@ -179,9 +185,9 @@ def evaluate(
     )
 
 
-def _require_knowledge(site: Site, bundle: Bundle, plan: EvaluationPlan) -> float:
-    logits = site.logits
-    area = auc(logits[:, 1] - logits[:, 0], site.images.labels)
+def _require_knowledge(recorded: RecordedSplit, bundle: Bundle, plan: EvaluationPlan) -> float:
+    logits = recorded.logits
+    area = auc(logits[:, 1] - logits[:, 0], recorded.images.labels)
     if area < LEAST_AUC and not plan.any_task:
         raise ValueError(
             f"the bundle {bundle.name} (task {bundle.config.task}) hardly tells the flagged images of split "
@@ -208,16 +214,18 @@ def _confusion(part: Resolution, half: bool, plan: EvaluationPlan) -> list[Confu
     """Of pools of the split that is measured on; of an outlier bundle also of pools to tune on."""
     config, outliers = part.bundle.config, part.bundle.outliers
     tables = []
-    for site in (part.measuring,) if outliers is None else (part.tuning, part.measuring):
-        if site is None:
+    for recorded in (part.measuring,) if outliers is None else (part.tuning, part.measuring):
+        if recorded is None:
             continue
-        pools = site.read_pools(config.pool_sizes, plan.known_pools, plan.seed + 1, config.merge == "gated")
+        pools = recorded.read_pools(
+            config.pool_sizes, plan.known_pools, plan.seed + 1, config.merge == "gated"
+        )
         for size, read in pools.items():
             largest = size if outliers is None else outliers.counting[size].histogram.largest
             few = read.counts <= largest
             table = confusion_counts(read.counts[few], np.minimum(read.read[few], largest), largest)
             tables.append(
-                ConfusionTable(size, half, site.images.name, tuple(tuple(row) for row in table.tolist()))
+                ConfusionTable(size, half, recorded.images.name, tuple(tuple(row) for row in table.tolist()))
             )
     return tables
 

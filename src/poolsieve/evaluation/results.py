@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.evaluation.image_metrics import ImageDetection
+from poolsieve.evaluation.metrics import Detection
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.evaluation.wording import Wording
 from poolsieve.statistics import Proportion, proportion
@@ -48,7 +48,7 @@ class EvaluationRow:
     images: int
     distinct_bad: int
     distinct_clear: int
-    detection: ImageDetection
+    detection: Detection
     cost: float
     pools: float
     retests: float

@@ -101,16 +101,16 @@ def simulate(
         seed: Makes the run repeatable.
     """
     _check(methods, noises, prevalences, chunks, tuning_chunks, correlation)
-    trial = _Trial(chunks, tuning_chunks, correlation, seed, _design_labels(methods))
+    simulation = _Simulation(chunks, tuning_chunks, correlation, seed, _design_labels(methods))
     for label, noise in noises.items():
         for number, prevalence in enumerate(prevalences):
             for method in methods:
                 fitting = noise_for(noise, method.pooling.pool_size)
-                yield trial.measure(method.informed(fitting), label, fitting, prevalence, number)
+                yield simulation.measure(method.informed(fitting), label, fitting, prevalence, number)
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _Simulation:
     """What is the same for every row of a simulation."""
 
     chunks: int
