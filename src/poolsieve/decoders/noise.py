@@ -99,11 +99,6 @@ class CountNoise:
         result: NDArray[np.float64] = table[read]
         return result
 
-    def soften(self, readings: Readings | ArrayLike) -> Readings:
-        """Counts with the log-likelihoods that this noise gives them."""
-        counts = Readings.coerce(readings).counts
-        return Readings(counts, self.log_likelihoods(counts))
-
     def sample(
         self,
         bad: ArrayLike,
