@@ -40,3 +40,8 @@ def test_what_was_not_measured_is_undefined_however_it_is_written():
     nothing = Proportion(math.nan, math.nan, math.nan, 0)
     assert not nothing.defined and Estimate(0.0, 0.0, 0.0).defined
     assert f"{nothing}" == f"{nothing:.2%}" == str(nothing) == "undefined"
+
+
+def test_tables_have_a_column_for_each_number():
+    columns = Proportion(0.5, 0.25, 0.75, 8).columns("precision")
+    assert columns == {"precision": 0.5, "precision_low": 0.25, "precision_high": 0.75}

@@ -58,8 +58,7 @@ class EvaluationRow:
         """Flat form for tables and files."""
         record: dict[str, object] = {"prevalence": self.prevalence, "method": self.method}
         for name in ("sensitivity", "specificity", "precision"):
-            share: Proportion = getattr(self.detection, name)
-            record |= {name: share.value, f"{name}_low": share.low, f"{name}_high": share.high}
+            record |= getattr(self.detection, name).columns(name)
         return record | {
             "cost": self.cost,
             "pools_per_image": self.pools,
@@ -99,15 +98,12 @@ class FrontierPoint:
 
     def as_record(self) -> dict[str, object]:
         """Flat form for tables and files."""
-        share = self.sensitivity
         return {
             "prevalence": self.prevalence,
             "method": self.method,
             "cost": self.cost,
             "specificity": self.specificity,
-            "sensitivity": share.value,
-            "sensitivity_low": share.low,
-            "sensitivity_high": share.high,
+            **self.sensitivity.columns("sensitivity"),
             "chosen": self.chosen,
             "scheme": self.scheme,
         }

@@ -40,6 +40,10 @@ class Estimate:
         """Whether there was anything to measure."""
         return not math.isnan(self.value)
 
+    def columns(self, name: str) -> dict[str, float]:
+        """The three numbers by the names that they have in tables: `name`, `name_low`, `name_high`."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
     def clipped(self, lowest: float, highest: float) -> Estimate:
         """The same with the ends of the interval within what is possible."""
         return Estimate(self.value, max(self.low, lowest), min(self.high, highest))
