@@ -25,7 +25,7 @@ from poolsieve.engines import open_engine
 from poolsieve.evaluation.feature_cache import LabelledImages, cache_folder, record_images
 from poolsieve.evaluation.mixtures import draw_mixture
 from poolsieve.evaluation.recorded_networks import RecordedNetworks
-from poolsieve.evaluation.trials import run_scheme
+from poolsieve.evaluation.scheme_runs import run_scheme
 from poolsieve.files import write_atomically
 from poolsieve.images.datasets import load_dataset
 from poolsieve.planning import Choices, Target, search

@@ -13,8 +13,9 @@ from poolsieve.bundles import MultiplyAdds
 from poolsieve.calibration import Calibration, CountingCalibration, OutputScaling, RocCurve
 from poolsieve.engines import FrontFeatures, HeadOutput, NetworkOutput
 from poolsieve.moderation import Moderator
-from poolsieve.planning.plans import Estimate, Plan
+from poolsieve.planning.plans import Plan
 from poolsieve.schemes import list_schemes, make_scheme
+from poolsieve.statistics import Estimate
 
 SIDE = 8
 COST = MultiplyAdds(front=220, back=770, final=10, gate=10, glance=200)

@@ -14,8 +14,9 @@ from planted import (
 
 from poolsieve.false_flags import DetectionRates, detection_rates, expected_false, false_flags_sentence
 from poolsieve.moderation import Moderator, Totals
-from poolsieve.planning.plans import Estimate, save_plan
+from poolsieve.planning.plans import save_plan
 from poolsieve.schemes import CostMeter, Prevalence
+from poolsieve.statistics import Estimate
 
 SURE = Estimate(1.0, 1.0, 1.0)
 

@@ -8,16 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scipy.special import ndtri
-
-from poolsieve.planning.plans import Estimate, Plan, load_plan
-from poolsieve.schemes import Prevalence, Test
+from poolsieve.planning.plans import Plan, load_plan
+from poolsieve.schemes import Test
+from poolsieve.statistics import Z95, Estimate, proportion
 
 if TYPE_CHECKING:
     from poolsieve.moderation import Moderator, Totals
     from poolsieve.planning.following import PlanFollower
-
-_Z = float(ndtri(0.975))
 
 
 @dataclass(frozen=True)
@@ -64,21 +61,18 @@ def detection_rates(
         or (scheme.get("flag_above") or 1) < 1
     ):
         return None
-    from poolsieve.evaluation.metrics import proportion
-
     recordings = bundle.recordings()
     flagged, bad = recordings.scores > scheme.threshold, recordings.bad
-    found = proportion([int(flagged[bad].sum())], [int(bad.sum())])
-    cleared = proportion([int((~flagged)[~bad].sum())], [int((~bad).sum())])
+    cleared = proportion((~flagged)[~bad].sum(), (~bad).sum())
     return DetectionRates(
-        Estimate(found.value, found.low, found.high),
-        Estimate(cleared.value, cleared.low, cleared.high),
+        proportion(flagged[bad].sum(), bad.sum()),
+        cleared,
         f"of testing every image, as measured on {cleared.total:,} clear validation images",
         at_most=scheme.name != "individual",
     )
 
 
-def expected_false(flagged: int, prevalence: Prevalence, rates: DetectionRates) -> Estimate:
+def expected_false(flagged: int, prevalence: Estimate, rates: DetectionRates) -> Estimate:
     """Expected number of false ones among so many flags, with a 95% interval.
 
     A flag is false with the probability (1 − π)(1 − specificity) / ((1 − π)(1 − specificity) + π·sensitivity)
@@ -92,7 +86,7 @@ def expected_false(flagged: int, prevalence: Prevalence, rates: DetectionRates) 
         return false / (false + true) if false + true > 0 else 0.0
 
     value = share(prevalence.value, specificity.value)
-    luck = _Z * math.sqrt(value * (1 - value) / max(flagged, 1))
+    luck = Z95 * math.sqrt(value * (1 - value) / max(flagged, 1))
     ends = []
     for sign, pi, clear in (
         (-1, prevalence.high, specificity.high),

@@ -14,7 +14,7 @@ from poolsieve.bundles.recording import record_bundle
 from poolsieve.cli.bundles import app
 from poolsieve.designs import NO_IMAGE
 from poolsieve.engines import open_engine
-from poolsieve.evaluation.pool_memory import PoolMemory
+from poolsieve.evaluation.pool_cache import PoolCache
 from poolsieve.evaluation.recorded_networks import ImageRecords, RecordedNetworks
 from poolsieve.moderation import Moderator
 from poolsieve.planning import plan
@@ -125,11 +125,11 @@ def test_readings_of_both_sizes_are_remembered_apart(shared, tmp_path):
     )
     numbers, pools = np.arange(6), np.array([[0, 1], [4, 5]])
     for known in (False, True):  # the second time from the file
-        with PoolMemory(tmp_path / "pools.log") as memory:
-            networks = RecordedNetworks(records, engine, memory)
+        with PoolCache(tmp_path / "pools.log") as cache:
+            networks = RecordedNetworks(records, engine, cache)
             for size in (2, 4):
                 found = networks.pooled(numbers, numbers, pools, size)
                 expected = engine.pooled(features, head.gate, pools, size)
                 np.testing.assert_allclose(found.logits, expected.logits, atol=1e-6)
                 assert found.counts is None  # nothing but the arg max is read
-            assert (memory.recalled, memory.computed) == ((4, 0) if known else (0, 4))
+            assert (cache.recalled, cache.computed) == ((4, 0) if known else (0, 4))

@@ -117,15 +117,16 @@ def test_ties_are_broken_the_same_way_each_time():
     assert (flags == flags[0]).all()
 
 
-def test_a_node_limit_is_reported(paper_design):
+@pytest.mark.parametrize("solver", ["native", "highs"])
+def test_a_node_limit_is_reported(paper_design, solver):
     counts = noisy_counts(paper_design, 0.2, 20, np.random.default_rng(3))
-    limited = MIP(0.3, node_limit=1).decode(counts, paper_design)
+    limited = MIP(0.3, solver, node_limit=1).decode(counts, paper_design)
     assert not limited.solved.all()
     value = objective_of(limited.flags, counts, 0.3, paper_design)
     np.testing.assert_allclose(limited.objective, value)  # what is returned is a real solution
-    more = MIP(0.3, node_limit=200).decode(counts, paper_design)
+    more = MIP(0.3, solver, node_limit=200).decode(counts, paper_design)
     assert (more.objective <= limited.objective + 1e-9).all()
-    easy = MIP(0.3, node_limit=1).decode(np.zeros((1, 50), dtype=int), paper_design)
+    easy = MIP(0.3, solver, node_limit=1).decode(np.zeros((1, 50), dtype=int), paper_design)
     assert easy.solved.all()
 
 

@@ -9,8 +9,8 @@ from planted import COST, ROC, flat_scaling
 from poolsieve.calibration import Calibration, CountingCalibration
 from poolsieve.engines import FrontFeatures, HeadOutput, NetworkOutput
 from poolsieve.evaluation.competitors import COMPETITORS, EQUAL, choose_competitors, detection_product
-from poolsieve.evaluation.ground import Ground
-from poolsieve.evaluation.image_metrics import image_detection
+from poolsieve.evaluation.context import EvaluationContext
+from poolsieve.evaluation.metrics import ImageTally
 from poolsieve.evaluation.mixtures import draw_mixture
 from poolsieve.recordings import record_readings
 from poolsieve.schemes import Evidence
@@ -44,19 +44,19 @@ class PlantedRecords:
         return NetworkOutput(14.0 * np.eye(pool_size + 1)[counts], np.empty((len(pools), 0)))
 
 
-def planted_ground(networks, prevalence, images=1000, seed=0):
+def planted_context(networks, prevalence, images=1000, seed=0):
     counting = CountingCalibration(flat_scaling(9), tuple(map(tuple, 500 * np.eye(9, dtype=int))))
     calibration = Calibration(flat_scaling(2), ROC, flat_scaling(2), ROC, {8: counting}, flat_scaling(2), ROC)
     mixture = draw_mixture(networks.labels, prevalence, images, np.random.default_rng(seed))
-    return Ground(networks, Evidence(calibration), COST, (8,), True, mixture, seed)
+    return EvaluationContext(networks, Evidence(calibration), COST, (8,), True, mixture, seed)
 
 
-def with_recordings(ground):
+def with_recordings(context):
     numbers = np.arange(len(LABELS))
     recordings = record_readings(
-        ground.networks, ground.evidence, numbers, LABELS == 1, (8,), gated=True, pixels=numbers
+        context.networks, context.evidence, numbers, LABELS == 1, (8,), gated=True, pixels=numbers
     )
-    return replace(ground, recordings=recordings)
+    return replace(context, recordings=recordings)
 
 
 @pytest.mark.parametrize("prevalence", [0.01, 0.05])
@@ -64,11 +64,11 @@ def with_recordings(ground):
 def test_with_networks_that_are_always_right_all_is_found_at_the_cost_of_the_law(name, prevalence):
     networks = PlantedRecords(LABELS)
     competitor = COMPETITORS[name]
-    setup = competitor.prepare(with_recordings(planted_ground(networks, prevalence, seed=1)))
-    ground = planted_ground(networks, prevalence, seed=2)
-    trial = ground.run(setup.scheme)
-    found = image_detection(ground.mixture, trial.flags)
-    n, meter = len(ground.mixture), trial.meter
+    setup = competitor.prepare(with_recordings(planted_context(networks, prevalence, seed=1)))
+    context = planted_context(networks, prevalence, seed=2)
+    run = context.run(setup.scheme)
+    found = ImageTally.count(context.mixture, run.flags).detection()
+    n, meter = len(context.mixture), run.meter
     assert found.sensitivity.value == 1
     if name in ("comp", "ncomp-2") and prevalence > 0.01:
         # Where most pools of a clear image hold a bad one, binary group testing must flag it.
@@ -102,9 +102,9 @@ def test_intervals_cover_the_error_rate_of_the_individual_network():
     for seed in range(runs):
         rng = np.random.default_rng(seed)
         answers = np.where(rng.random(len(LABELS)) < np.where(LABELS == 1, 0.1, 0.03), 1 - LABELS, LABELS)
-        ground = planted_ground(PlantedRecords(LABELS, answers), 0.05, 1200, seed)
-        scheme = COMPETITORS["individual"].prepare(ground).scheme
-        found = image_detection(ground.mixture, ground.run(scheme).flags)
+        context = planted_context(PlantedRecords(LABELS, answers), 0.05, 1200, seed)
+        scheme = COMPETITORS["individual"].prepare(context).scheme
+        found = ImageTally.count(context.mixture, context.run(scheme).flags).detection()
         for name, truth in (("sensitivity", 0.9), ("specificity", 0.97)):
             share = getattr(found, name)
             covered[name] += share.low <= truth <= share.high
@@ -119,17 +119,17 @@ def test_a_scheme_is_set_to_its_cheapest_setting_that_detects_as_well():
     networks.head_logits = np.where(
         LABELS == 1, rng.normal(1.0, 2.0, len(LABELS)), rng.normal(-2, 1, len(LABELS))
     )
-    ground = planted_ground(networks, 0.05)
+    context = planted_context(networks, 0.05)
     competitor = COMPETITORS["cascade"]
-    chosen = competitor.prepare(ground).scheme
+    chosen = competitor.prepare(context).scheme
     wanted = detection_product(
-        ground.mixture, ground.run(COMPETITORS["individual"].prepare(ground).scheme).flags
+        context.mixture, context.run(COMPETITORS["individual"].prepare(context).scheme).flags
     )
-    cost = ground.run(chosen).meter.share
-    assert detection_product(ground.mixture, ground.run(chosen).flags) >= wanted - EQUAL
-    for scheme in competitor.variants(ground):
-        trial = ground.run(scheme)
-        assert trial.meter.share >= cost or detection_product(ground.mixture, trial.flags) < wanted - EQUAL
+    cost = context.run(chosen).meter.share
+    assert detection_product(context.mixture, context.run(chosen).flags) >= wanted - EQUAL
+    for scheme in competitor.variants(context):
+        run = context.run(scheme)
+        assert run.meter.share >= cost or detection_product(context.mixture, run.flags) < wanted - EQUAL
     assert 0 < chosen.clear_below < max(competitor.grid["clear_below"])
 
 
@@ -140,13 +140,13 @@ def test_tuning_a_decoder_finds_the_best_point_of_its_grid():
             rng = np.random.default_rng(int(pools.sum()) + int(np.asarray(features).sum()))
             return NetworkOutput(logits + rng.normal(0, 7, logits.shape), np.empty((len(pools), 0)))
 
-    ground = planted_ground(Noisy(LABELS), 0.05, 500)
-    setup = COMPETITORS["classo"].prepare(ground)
-    best = detection_product(ground.mixture, ground.run(setup.scheme).flags)
+    context = planted_context(Noisy(LABELS), 0.05, 500)
+    setup = COMPETITORS["classo"].prepare(context)
+    best = detection_product(context.mixture, context.run(setup.scheme).flags)
     assert setup.tuned.startswith("penalty=")
     for decoder in ("classo:penalty=0.3,threshold=0.5", "classo:penalty=1.0,threshold=0.25", "classo"):
         other = type(setup.scheme)(decoder=decoder, prevalence=0.05)
-        assert detection_product(ground.mixture, ground.run(other).flags) <= best
+        assert detection_product(context.mixture, context.run(other).flags) <= best
 
 
 def test_methods_are_chosen_by_name():

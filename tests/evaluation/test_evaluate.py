@@ -11,8 +11,7 @@ from small_bundle import small_bundle, write_data
 
 from poolsieve.engines.base import Engine
 from poolsieve.evaluation.evaluate import evaluate
-from poolsieve.evaluation.image_metrics import ImageDetection
-from poolsieve.evaluation.metrics import Proportion
+from poolsieve.evaluation.metrics import Detection
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.evaluation.plan import EvaluationPlan
 from poolsieve.evaluation.report_figures import (
@@ -27,6 +26,7 @@ from poolsieve.evaluation.report_page import headline, page, tables
 from poolsieve.evaluation.results import EvaluationRow, ImageErrors, Saving, savings, sensitivity_at
 from poolsieve.images.datasets import load_dataset
 from poolsieve.schemes import make_scheme
+from poolsieve.statistics import Proportion
 
 PLAN = EvaluationPlan(
     prevalences=(0.05, 0.2),
@@ -199,7 +199,7 @@ def test_a_bundle_for_another_task_is_refused(bundle, tmp_path):
 def row(method, sensitivity, specificity, cost):
     shares = [Proportion(value, value, value, 100) for value in (sensitivity, specificity, 0.5)]
     return EvaluationRow(
-        0.01, method, method.title(), False, "", "", 100, 5, 9, ImageDetection(*shares), cost, 0, 0, 0
+        0.01, method, method.title(), False, "", "", 100, 5, 9, Detection(*shares), cost, 0, 0, 0
     )
 
 

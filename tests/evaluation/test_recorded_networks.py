@@ -11,9 +11,9 @@ from poolsieve.engines import open_engine
 from poolsieve.evaluation import feature_cache
 from poolsieve.evaluation.feature_cache import LabelledImages, cache_folder, hold_cache, record_images
 from poolsieve.evaluation.mixtures import draw_mixture
-from poolsieve.evaluation.pool_memory import PoolMemory
+from poolsieve.evaluation.pool_cache import PoolCache
 from poolsieve.evaluation.recorded_networks import RecordedNetworks
-from poolsieve.evaluation.trials import run_scheme
+from poolsieve.evaluation.scheme_runs import run_scheme
 from poolsieve.moderation import Moderator
 from poolsieve.progress import Reporter
 from poolsieve.schemes import Evidence, list_schemes, make_scheme
@@ -59,10 +59,10 @@ def test_a_scheme_on_records_decides_as_in_moderation(bundle, images, tmp_path, 
     )
     moderator = Moderator(bundle, engine, made, seed=5, reading_threads=1)
     verdicts = list(moderator.moderate([str(images.files[k]) for k in mixture.images]))
-    with PoolMemory(tmp_path / "pools.log") as memory:
-        networks = RecordedNetworks(records, engine, memory)
+    with PoolCache(tmp_path / "pools.log") as cache:
+        networks = RecordedNetworks(records, engine, cache)
         evidence = Evidence(bundle.calibration)
-        for _ in range(2):  # the second time from memory
+        for _ in range(2):  # the second time from cache
             trial = run_scheme(made, mixture, networks, evidence, bundle.config.cost, gated=True, seed=5)
             assert [verdict.flagged for verdict in verdicts] == trial.flags.tolist()
             np.testing.assert_allclose([verdict.score for verdict in verdicts], trial.scores, atol=1e-5)

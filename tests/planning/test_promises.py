@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from planted import COST
 from scipy.special import expit, logit
-from scipy.stats import betabinom
 
 from poolsieve.bundles import load_bundle
 from poolsieve.planning import Target, search
-from poolsieve.planning.promises import predicted_share
 from poolsieve.recordings import Recordings
 
 PREVALENCE = 0.05
@@ -111,12 +109,3 @@ def test_fewer_images_are_promised_less_surely_at_the_same_plan():
     for one, other in ((few.sensitivity, many.sensitivity), (few.cost, many.cost)):
         assert one.value == other.value
         assert one.low < other.low < other.high < one.high
-
-
-@pytest.mark.parametrize(
-    ("good", "seen", "others"), [(0, 50, 30), (290, 300, 40), (300, 300, 1), (7, 9, 5000)]
-)
-def test_predicted_share_is_beta_binomial(good, seen, others):
-    law = betabinom(others, good + 0.5, seen - good + 0.5)
-    low, high = predicted_share(good, seen, others)
-    assert (low * others, high * others) == pytest.approx((law.ppf(0.025), law.ppf(0.975)))

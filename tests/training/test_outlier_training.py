@@ -17,10 +17,10 @@ from poolsieve.evaluation.feature_cache import record_images
 from poolsieve.evaluation.mixtures import draw_mixture
 from poolsieve.evaluation.plan import EvaluationPlan
 from poolsieve.evaluation.recorded_networks import RecordedNetworks
+from poolsieve.evaluation.recorded_splits import images_of
 from poolsieve.evaluation.report_markdown import section
 from poolsieve.evaluation.report_page import page
-from poolsieve.evaluation.sites import images_of
-from poolsieve.evaluation.trials import run_scheme
+from poolsieve.evaluation.scheme_runs import run_scheme
 from poolsieve.images.datasets import load_dataset
 from poolsieve.moderation import Moderator
 from poolsieve.progress import Reporter

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from scipy.special import ndtri
-
 from poolsieve.bundles.config import BundleConfig
 from poolsieve.calibration import Calibration
-from poolsieve.evaluation.metrics import proportion
 from poolsieve.outliers import OutlierReadings
-
-_Z = float(ndtri(0.975))
+from poolsieve.statistics import Estimate, auc_from_counts, proportion
 
 
 def model_card(
@@ -192,15 +187,15 @@ def _result_lines(results: Mapping[str, Any]) -> list[str]:
 
 
 def _share_row(name: str, value: float, total: int) -> str:
-    found = proportion([round(value * total)], [total])
-    return f"| {name} | {found.value:.4f} | {found.low:.4f} to {found.high:.4f} |"
+    return _row(name, proportion(round(value * total), total))
 
 
 def _auc_row(name: str, auc: float, bad: int, good: int) -> str:
-    first, second = auc / (2 - auc), 2 * auc**2 / (1 + auc)
-    spread = (bad - 1) * (first - auc**2) + (good - 1) * (second - auc**2)
-    half = _Z * math.sqrt(max(auc * (1 - auc) + spread, 0.0) / max(bad * good, 1))
-    return f"| {name} | {auc:.4f} | {max(auc - half, 0):.4f} to {min(auc + half, 1):.4f} |"
+    return _row(name, auc_from_counts(auc, bad, good))
+
+
+def _row(name: str, found: Estimate) -> str:
+    return f"| {name} | {found.value:.4f} | {found.low:.4f} to {found.high:.4f} |"
 
 
 def _calibration_lines(calibration: Calibration) -> list[str]:

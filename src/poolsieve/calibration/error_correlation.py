@@ -107,8 +107,8 @@ def _pairwise_likelihood(
     corners = [(edges[k, y + i], edges[k2, y2 + j], (-1) ** (i + j)) for i in (0, 1) for j in (0, 1)]
 
     def loss(rho: float) -> float:
-        chance = sum(sign * _normal_cdf(h, h2, a * rho) for h, h2, sign in corners)
-        return float(-(times * np.log(np.maximum(chance, 1e-12))).sum())
+        probability = sum(sign * _normal_cdf(h, h2, a * rho) for h, h2, sign in corners)
+        return float(-(times * np.log(np.maximum(probability, 1e-12))).sum())
 
     best = minimize_scalar(loss, bounds=(0.0, LARGEST_CORRELATION), method="bounded", options={"xatol": 1e-4})
     return 0.0 if loss(0.0) <= best.fun else float(best.x)

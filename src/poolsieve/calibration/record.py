@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ from poolsieve.calibration.scaling import OutputScaling, fit_scaling, whole_numb
 from poolsieve.files import write_atomically
 
 FORMAT_VERSION = 1
+_Part = TypeVar("_Part")
 
 
 def confusion_counts(true: ArrayLike, read: ArrayLike, pool_size: int) -> NDArray[np.int64]:
@@ -117,11 +118,11 @@ class Calibration:
             return cls(
                 individual=_scaling_from(values["individual"]),
                 individual_roc=_roc_from(values["individual_roc"]),
-                head=_scaling_or_none(values["head"]),
-                head_roc=_roc_or_none(values["head_roc"]),
+                head=_optional(_scaling_from, values["head"]),
+                head_roc=_optional(_roc_from, values["head_roc"]),
                 counting={int(size): _counting_from(part) for size, part in values["counting"].items()},
-                glance=_scaling_or_none(values.get("glance")),
-                glance_roc=_roc_or_none(values.get("glance_roc")),
+                glance=_optional(_scaling_from, values.get("glance")),
+                glance_roc=_optional(_roc_from, values.get("glance_roc")),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a calibration: {type(error).__name__} {error}") from error
@@ -151,12 +152,10 @@ def _roc_from(values: Mapping[str, Any]) -> RocCurve:
     )
 
 
-def _scaling_or_none(values: Mapping[str, Any] | None) -> OutputScaling | None:
-    return None if values is None else _scaling_from(values)
-
-
-def _roc_or_none(values: Mapping[str, Any] | None) -> RocCurve | None:
-    return None if values is None else _roc_from(values)
+def _optional(
+    made_from: Callable[[Mapping[str, Any]], _Part], values: Mapping[str, Any] | None
+) -> _Part | None:
+    return None if values is None else made_from(values)
 
 
 def _counting_from(values: Mapping[str, Any]) -> CountingCalibration:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from poolsieve.statistics import auc
+
 
 @dataclass(frozen=True)
 class RocCurve:
@@ -25,8 +27,6 @@ class RocCurve:
 
 def roc_curve(scores: ArrayLike, bad: ArrayLike, *, points: int = 200) -> RocCurve:
     """ROC curve of scores, higher = worse; equal scores are one step, thinned to at most `points` points."""
-    from scipy.stats import rankdata  # slow to import, and moderating needs only the curve
-
     values, flags = np.asarray(scores, dtype=np.float64), np.asarray(bad) != 0
     if values.ndim != 1 or values.shape != flags.shape:
         raise ValueError(f"one score and one label per image; got {values.shape} and {flags.shape}")
@@ -41,9 +41,8 @@ def roc_curve(scores: ArrayLike, bad: ArrayLike, *, points: int = 200) -> RocCur
     hits = np.concatenate([[0], np.cumsum(flags[order])[ends]])
     alarms = np.concatenate([[0], ends + 1]) - hits
     chosen = np.unique(np.linspace(0, len(hits) - 1, min(points, len(hits))).round().astype(int))
-    above = rankdata(values)[flags].sum() - positives * (positives + 1) / 2  # Mann–Whitney's U
     return RocCurve(
         tuple((alarms[chosen] / negatives).tolist()),
         tuple((hits[chosen] / positives).tolist()),
-        float(above / (positives * negatives)),
+        auc(values, flags),
     )

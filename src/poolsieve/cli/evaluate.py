@@ -179,7 +179,7 @@ def _table(evaluation: Evaluation) -> Table:
             row.title,
             f"{found.sensitivity.value:.4f}",
             f"{found.specificity.value:.4f}",
-            f"{found.precision.value:.3f}" if found.precision.total else "–",
+            f"{found.precision.value:.3f}" if found.precision.defined else "–",
             f"{row.cost:.3f}",
             end_section=following.prevalence != row.prevalence,
         )

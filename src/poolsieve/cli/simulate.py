@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from poolsieve.decoders import CountNoise
     from poolsieve.designs import Pooling
-    from poolsieve.evaluation import Proportion, SimulationRow
+    from poolsieve.evaluation import SimulationRow
+    from poolsieve.statistics import Estimate
 
 DEFAULT_METHODS = ["dorfman-8", "comp", "ncomp:t=2", "classo", "mip", "bp-hard", "bp"]
 
@@ -225,9 +226,9 @@ def _speed(chunks_per_second: float) -> str:
     return f"{chunks_per_second / 1000:,.0f}k" if chunks_per_second >= 10_000 else f"{chunks_per_second:,.0f}"
 
 
-def _share(share: Proportion) -> str:
+def _share(share: Estimate) -> str:
     """Short enough for two such columns on 80 characters: .9800 .9571–.9912."""
-    if not share.total:
+    if not share.defined:
         return "–"
     value, low, high = (f"{number:.4f}".removeprefix("0") for number in (share.value, share.low, share.high))
     return f"{value} {low:>6}–{high:<6}"

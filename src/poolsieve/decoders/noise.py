@@ -99,11 +99,6 @@ class CountNoise:
         result: NDArray[np.float64] = table[read]
         return result
 
-    def soften(self, readings: Readings | ArrayLike) -> Readings:
-        """Counts with the log-likelihoods that this noise gives them."""
-        counts = Readings.coerce(readings).counts
-        return Readings(counts, self.log_likelihoods(counts))
-
     def sample(
         self,
         bad: ArrayLike,
@@ -158,7 +153,7 @@ class LatentNoise(CountNoise):
             raise ValueError(f"accuracy must hold numbers between 0.5 and 1, not {list(accuracy)}")
         wanted += [wanted[-1]] * (pool_size - len(wanted))
         centres = [0.0]
-        from_below = 0.0  # chance of reading one less, the same as the neighbour's of reading one more
+        from_below = 0.0  # P(reading one less), the same as the neighbour's of reading one more
         for k in range(pool_size):
             upward = 1.0 - wanted[k] - from_below
             if not upward > 0:

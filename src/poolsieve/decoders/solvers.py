@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,16 +64,30 @@ def cannot_be_bad(counts: NDArray[np.int64], penalty: float, design: Pooling) ->
 class _Reduced:
     """What is left of one chunk after presolve."""
 
-    images: NDArray[np.int64]  # (k,) numbers of the undecided images
-    pools: NDArray[np.int32]  # (l,) numbers of their pools
-    matrix: NDArray[np.int8]  # (l, k)
+    matrix: NDArray[np.int64]  # (pools, images)
+    reading: NDArray[np.int64]  # (pools,)
 
 
-def _reduce(free: NDArray[np.bool_], design: Pooling) -> _Reduced:
-    images = np.flatnonzero(free)
-    pools = np.unique(design.pools_of[images])
-    pools = pools[pools >= 0]
-    return _Reduced(images, pools, design.sparse[pools][:, images].toarray().astype(np.int8))
+Answer = tuple[NDArray[np.bool_] | None, bool]
+"""Which of the undecided images are bad (None if no solution was found), and whether that is proven best."""
+
+
+def _solve_each(
+    counts: NDArray[np.int64], penalty: float, design: Pooling, solve: Callable[[_Reduced], Answer]
+) -> Solution:
+    """Chunk by chunk, with the images that presolve leaves; all are clear where no solution was found."""
+    x = np.zeros((len(counts), design.images), dtype=bool)
+    proven = np.ones(len(counts), dtype=bool)
+    undecided = ~cannot_be_bad(counts, penalty, design)
+    for chunk in np.flatnonzero(undecided.any(axis=1)):
+        images = np.flatnonzero(undecided[chunk])
+        pools = np.unique(design.pools_of[images])
+        pools = pools[pools >= 0]
+        matrix = design.sparse[pools][:, images].toarray().astype(np.int64)
+        bad, proven[chunk] = solve(_Reduced(matrix, counts[chunk, pools]))
+        if bad is not None:
+            x[chunk, images] = bad
+    return x, objective_of(x, counts, penalty, design), proven
 
 
 def solve_highs(
@@ -85,71 +98,30 @@ def solve_highs(
     Every pool gets a variable for its squared residual, bounded below by these lines, so the problem is a
     linear one whose right-hand side alone depends on the readings.
     """
-    import highspy
+    from scipy.optimize import Bounds, LinearConstraint, milp  # slow to import
 
-    x = np.zeros((len(counts), design.images), dtype=bool)
-    proven = np.ones(len(counts), dtype=bool)
-    decided = cannot_be_bad(counts, penalty, design)
-    highs = highspy.Highs()
-    for option, value in {
-        "output_flag": False,
-        "threads": 1,
-        "mip_rel_gap": 0.0,
-        "mip_abs_gap": 1e-9,
-        **({} if node_limit is None else {"mip_max_nodes": int(node_limit)}),
-    }.items():
-        highs.setOptionValue(option, value)
-    for chunk, reading in enumerate(counts):
-        if decided[chunk].all():
-            continue
-        part = _reduce(~decided[chunk], design)
-        highs.passModel(_squares_as_lines(highspy, part, reading[part.pools], penalty))
-        highs.run()
-        status = highs.getModelStatus()
-        proven[chunk] = status == highspy.HighsModelStatus.kOptimal
-        if not proven[chunk] and status != highspy.HighsModelStatus.kSolutionLimit:
-            raise RuntimeError(
-                f"HiGHS stopped with status {highs.modelStatusToString(status)} on chunk {chunk}"
-            )
-        values = np.array(highs.getSolution().col_value[: len(part.images)])
-        if len(values) == len(part.images):  # else no solution was found within the node limit: all clear
-            x[chunk, part.images] = values > 0.5
-    return x, objective_of(x, counts, penalty, design), proven
+    def solve(part: _Reduced) -> Answer:
+        pools, images = part.matrix.shape
+        sizes = part.matrix.sum(axis=1)
+        # For pool q the lines k = y − size .. y − 1 are exact on all residuals it can have.
+        pool = np.repeat(np.arange(pools), sizes)
+        first = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        k = np.arange(len(pool)) - first + (part.reading - sizes)[pool]
+        slope = 2 * k + 1
+        # slope·(Φx)_q + square_q ≥ slope·y_q − k(k + 1)
+        lines = np.hstack([slope[:, None] * part.matrix[pool], np.eye(pools)[pool]])
+        found = milp(
+            np.repeat([penalty, 1.0], [images, pools]),
+            integrality=np.repeat([1, 0], [images, pools]),
+            bounds=Bounds(0, np.repeat([1, np.inf], [images, pools])),
+            constraints=LinearConstraint(lines, lb=slope * part.reading[pool] - k * (k + 1)),
+            options={"mip_rel_gap": 0.0, **({} if node_limit is None else {"node_limit": int(node_limit)})},
+        )
+        if not found.success and node_limit is None:
+            raise RuntimeError(f"HiGHS stopped: {found.message}")
+        return None if found.x is None else found.x[:images] > 0.5, found.success
 
-
-def _squares_as_lines(highspy: Any, part: _Reduced, reading: NDArray[np.int64], penalty: float) -> Any:
-    """The linear program over (x, squares): minimise λ·Σx + Σ squares."""
-    pools, images = part.matrix.shape
-    sizes = part.matrix.sum(axis=1).astype(np.int64)
-    # For pool q the lines k = y − size .. y − 1 are exact on all residuals it can have.
-    line_pool = np.repeat(np.arange(pools), sizes)
-    first = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    k = np.arange(len(line_pool)) - first + np.repeat(reading - sizes, sizes)
-    slope = 2 * k + 1
-    # square_q + slope·(Φx)_q ≥ slope·y_q − k(k + 1)
-    lower = (slope * reading[line_pool] - k * (k + 1)).astype(np.float64)
-    columns = [np.flatnonzero(row) for row in part.matrix]
-    starts = np.concatenate([[0], np.cumsum(sizes[line_pool] + 1)])
-    index = np.concatenate([np.append(columns[q], images + q) for q in line_pool])
-    value = np.concatenate(
-        [np.append(np.full(sizes[q], float(s)), 1.0) for q, s in zip(line_pool, slope, strict=True)]
-    )
-    infinity = highspy.kHighsInf
-    model = highspy.HighsLp()
-    model.num_col_ = images + pools
-    model.num_row_ = len(line_pool)
-    model.col_cost_ = np.concatenate([np.full(images, float(penalty)), np.ones(pools)])
-    model.col_lower_ = np.zeros(images + pools)
-    model.col_upper_ = np.concatenate([np.ones(images), np.full(pools, infinity)])
-    model.row_lower_ = lower
-    model.row_upper_ = np.full(len(line_pool), infinity)
-    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    model.a_matrix_.start_ = starts
-    model.a_matrix_.index_ = index
-    model.a_matrix_.value_ = value
-    kinds = highspy.HighsVarType
-    model.integrality_ = [kinds.kInteger] * images + [kinds.kContinuous] * pools
-    return model
+    return _solve_each(counts, penalty, design, solve)
 
 
 def solve_gurobi(
@@ -158,27 +130,21 @@ def solve_gurobi(
     """Gurobi, the paper's solver, as a quadratic integer program."""
     import gurobipy
 
-    x = np.zeros((len(counts), design.images), dtype=bool)
-    proven = np.ones(len(counts), dtype=bool)
-    decided = cannot_be_bad(counts, penalty, design)
-    with gurobipy.Env(
-        params={"OutputFlag": 0, "Threads": 1, "MIPGap": 0.0, "MIPGapAbs": 1e-9}
-    ) as environment:
-        for chunk, reading in enumerate(counts):
-            if decided[chunk].all():
-                continue
-            part = _reduce(~decided[chunk], design)
+    settings = {"OutputFlag": 0, "Threads": 1, "MIPGap": 0.0, "MIPGapAbs": 1e-9}
+    if node_limit is not None:
+        settings["NodeLimit"] = node_limit
+    with gurobipy.Env(params=settings) as environment:
+
+        def solve(part: _Reduced) -> Answer:
             with gurobipy.Model(env=environment) as model:
-                if node_limit is not None:
-                    model.Params.NodeLimit = node_limit
-                variables = model.addMVar(len(part.images), vtype="B")
-                residual = reading[part.pools] - part.matrix @ variables
+                variables = model.addMVar(part.matrix.shape[1], vtype="B")
+                residual = part.reading - part.matrix @ variables
                 model.setObjective(residual @ residual + penalty * variables.sum())
                 model.optimize()
-                proven[chunk] = model.Status == gurobipy.GRB.OPTIMAL
-                if model.SolCount:
-                    x[chunk, part.images] = variables.X > 0.5
-    return x, objective_of(x, counts, penalty, design), proven
+                bad = variables.X > 0.5 if model.SolCount else None
+                return bad, model.Status == gurobipy.GRB.OPTIMAL
+
+        return _solve_each(counts, penalty, design, solve)
 
 
 def objective_of(
@@ -203,7 +169,7 @@ class _Offer:
 
 SOLVERS: dict[str, _Offer] = {  # in order of preference
     "native": _Offer(solve_native, None, None),
-    "highs": _Offer(solve_highs, "highspy", "poolsieve[highs]"),
+    "highs": _Offer(solve_highs, None, None),  # comes with scipy
     "gurobi": _Offer(solve_gurobi, "gurobipy", "poolsieve[gurobi]"),
 }
 

@@ -63,14 +63,14 @@ def balanced_design(images: int, pool_size: int, pools_per_image: int, seed: int
 
 
 def _structured(
-    parameters: Parameters, rng: np.random.Generator, tries: int = 3000
+    parameters: Parameters, rng: np.random.Generator, attempts: int = 3000
 ) -> NDArray[np.int64] | None:
     """The constructions that are quick whether they work or not."""
     pools = array_code(*parameters)
     if pools is None:
         pools = finite_plane(*parameters)
     if pools is None:
-        pools = quasi_cyclic(*parameters, rng, tries=tries)
+        pools = quasi_cyclic(*parameters, rng, attempts=attempts)
     return pools
 
 
@@ -96,6 +96,6 @@ def _first_that_works(neighbours: Iterator[Parameters]) -> Parameters | None:
     for choice in islice(neighbours, _LOOK_AHEAD):
         if choice.images * choice.pools_per_image > _MOST_PLACES_TRIED:
             return None
-        if _structured(choice, rng, tries=50) is not None:
+        if _structured(choice, rng, attempts=50) is not None:
             return choice
     return None

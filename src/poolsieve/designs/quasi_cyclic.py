@@ -14,7 +14,7 @@ _LOOKED_AT = 1024
 
 
 def quasi_cyclic(
-    images: int, pool_size: int, pools_per_image: int, rng: np.random.Generator, *, tries: int = 3000
+    images: int, pool_size: int, pools_per_image: int, rng: np.random.Generator, *, attempts: int = 3000
 ) -> NDArray[np.int64] | None:
     """A c/g × r/g grid of circulants of weight g = gcd(r, c) and size ng/r (Fossorier 2004).
 
@@ -24,12 +24,12 @@ def quasi_cyclic(
     others take a random one.
 
     Returns:
-        The pools, or None if all tries got stuck.  # (m, r)
+        The pools, or None if all attempts got stuck.  # (m, r)
     """
     weight = math.gcd(pool_size, pools_per_image)
     block_rows, block_columns = pools_per_image // weight, pool_size // weight
     size = images // block_columns
-    for attempt in range(tries):
+    for attempt in range(attempts):
         seed = rng.integers(2**63, size=1, dtype=np.uint64)
         if attempt == 0:
             shifts = _smallest_shifts(block_rows, block_columns, weight, size)

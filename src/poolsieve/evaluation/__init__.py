@@ -1,7 +1,7 @@
 """Measuring: sensitivity and specificity with intervals, simulation, tables and figures."""
 
 from poolsieve.evaluation.methods import Dorfman, Method, OneShot, Outcome, parse_method
-from poolsieve.evaluation.metrics import Detection, Proportion, detection
+from poolsieve.evaluation.metrics import Detection, detection
 from poolsieve.evaluation.simulate import PAPER_PREVALENCES, SimulationRow, simulate
 
 __all__ = [
@@ -11,7 +11,6 @@ __all__ = [
     "Method",
     "OneShot",
     "Outcome",
-    "Proportion",
     "SimulationRow",
     "detection",
     "parse_method",

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from poolsieve.evaluation.competitors import Competitor, Setup
+from poolsieve.evaluation.context import EvaluationContext
 from poolsieve.evaluation.experiments import time_scheme
-from poolsieve.evaluation.ground import Ground
-from poolsieve.evaluation.image_metrics import ImageTally
+from poolsieve.evaluation.metrics import ImageTally
 from poolsieve.evaluation.mixtures import Mixture, draw_mixture, no_images
 from poolsieve.evaluation.plan import EvaluationPlan
+from poolsieve.evaluation.recorded_splits import Resolution
 from poolsieve.evaluation.results import EvaluationRow, FrontierPoint, TimingRow, sensitivity_at
-from poolsieve.evaluation.sites import Resolution
-from poolsieve.evaluation.trials import Trial
+from poolsieve.evaluation.scheme_runs import SchemeRun
 from poolsieve.progress import Reporter
 from poolsieve.schemes import Scheme
 
@@ -27,7 +27,7 @@ _NEW_POOLS = 5
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparedMethods:
     """What all methods found.
 
     Attributes:
@@ -48,7 +48,7 @@ def compare(
     sizes: Mapping[bool, Resolution],
     plan: EvaluationPlan,
     reporter: Reporter,
-) -> Comparison:
+) -> ComparedMethods:
     """Tune every method on one split, if there is one to tune on, and measure it on the other.
 
     Args:
@@ -69,40 +69,40 @@ def compare(
         for prevalence, step in zip(plan.prevalences, steps, strict=True):
             mixtures = [
                 no_images(prevalence)
-                if site is None
+                if recorded is None
                 else draw_mixture(
-                    site.images.labels,
+                    recorded.images.labels,
                     prevalence,
                     number,
                     np.random.default_rng([plan.seed, split]),
                 )
-                for split, (site, number) in enumerate(
+                for split, (recorded, number) in enumerate(
                     ((full.tuning, plan.tuning_draws), (full.measuring, plan.images))
                 )
             ]
             floor = 1.0
             for competitor in competitors:
                 part = sizes[competitor.half]
-                setup = competitor.prepare(part.ground(part.tuning, mixtures[0], plan.seed))
-                ground = part.ground(part.measuring, mixtures[1], plan.seed)
-                trial = ground.run(setup.scheme)
-                tally = trial.tally(mixtures[1])
-                rows.append(_row(competitor, setup, trial, tally, mixtures[1], whole))
+                setup = competitor.prepare(part.context(part.tuning, mixtures[0], plan.seed))
+                context = part.context(part.measuring, mixtures[1], plan.seed)
+                run = context.run(setup.scheme)
+                tally = run.tally(mixtures[1])
+                rows.append(_row(competitor, setup, run, tally, mixtures[1], whole))
                 tallies[competitor.name].append(tally)
                 if competitor.name == "individual":
                     floor = rows[-1].detection.specificity.value
                 if prevalence in shown:
-                    frontier += _frontier(competitor, setup, trial, ground, floor, whole)
+                    frontier += _frontier(competitor, setup, run, context, floor, whole)
                 if competitor.name in TIMED and plan.timing_images:
                     timings += _timing(competitor, setup.scheme, part, mixtures[1], plan, timings)
                 task.advance(step, note=f"p = {prevalence:g}, {competitor.title}")
-    return Comparison(rows, frontier, timings, tallies)
+    return ComparedMethods(rows, frontier, timings, tallies)
 
 
 def _row(
-    competitor: Competitor, setup: Setup, trial: Trial, tally: ImageTally, mixture: Mixture, whole: int
+    competitor: Competitor, setup: Setup, run: SchemeRun, tally: ImageTally, mixture: Mixture, whole: int
 ) -> EvaluationRow:
-    meter, images = trial.meter, len(mixture)
+    meter, images = run.meter, len(mixture)
     return EvaluationRow(
         prevalence=mixture.prevalence,
         method=competitor.name,
@@ -122,25 +122,25 @@ def _row(
 
 
 def _frontier(
-    competitor: Competitor, setup: Setup, trial: Trial, ground: Ground, floor: float, whole: int
+    competitor: Competitor, setup: Setup, run: SchemeRun, context: EvaluationContext, floor: float, whole: int
 ) -> list[FrontierPoint]:
-    trials: dict[Scheme, Trial] = {setup.scheme: trial}
-    for scheme in competitor.variants(ground):
-        if scheme not in trials:
-            trials[scheme] = ground.run(scheme)
-    mixture = ground.mixture
+    runs: dict[Scheme, SchemeRun] = {setup.scheme: run}
+    for scheme in competitor.variants(context):
+        if scheme not in runs:
+            runs[scheme] = context.run(scheme)
+    mixture = context.mixture
     return [
         FrontierPoint(
             prevalence=mixture.prevalence,
             method=competitor.name,
             title=competitor.title,
             scheme=str(scheme),
-            cost=tried.meter.multiply_adds / (len(mixture) * whole),
+            cost=run.meter.multiply_adds / (len(mixture) * whole),
             specificity=floor,
-            sensitivity=sensitivity_at(mixture, tried.ranks(), floor),
+            sensitivity=sensitivity_at(mixture, run.ranks(), floor),
             chosen=scheme == setup.scheme,
         )
-        for scheme, tried in trials.items()
+        for scheme, run in runs.items()
     ]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.decoders import DecoderChoice, parse_decoder
-from poolsieve.evaluation.ground import Ground
+from poolsieve.evaluation.context import EvaluationContext
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.schemes import Scheme, make_scheme
 
@@ -60,13 +60,13 @@ class Competitor(ABC):
     by_name: bool = False
 
     @abstractmethod
-    def prepare(self, tuning: Ground) -> Setup:
+    def prepare(self, tuning: EvaluationContext) -> Setup:
         """Set the method up for the prevalence of a mixture of validation images.
 
-        If there are no images (`Ground.has_images`), by its defaults.
+        If there are no images (`EvaluationContext.has_images`), by its defaults.
         """
 
-    def variants(self, ground: Ground) -> Iterator[Scheme]:
+    def variants(self, context: EvaluationContext) -> Iterator[Scheme]:
         """Schemes with other trade-offs of cost and detection, for the frontier; none by default."""
         return iter(())
 
@@ -83,7 +83,7 @@ class FixedScheme(Competitor):
     scheme: str = "individual"
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
-    def prepare(self, tuning: Ground) -> Setup:
+    def prepare(self, tuning: EvaluationContext) -> Setup:
         """The scheme as it is."""
         return Setup(scheme_for(self.scheme, tuning, **self.parameters))
 
@@ -98,7 +98,7 @@ class TunedDecoder(Competitor):
 
     decoder: str = "mip"
 
-    def prepare(self, tuning: Ground) -> Setup:
+    def prepare(self, tuning: EvaluationContext) -> Setup:
         """Search the decoder's own grid; the first of equally good points wins."""
         choice = parse_decoder(self.decoder)
         grid = {
@@ -141,7 +141,7 @@ class TunedScheme(Competitor):
     scheme: str = "adaptive"
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
-    def prepare(self, tuning: Ground) -> Setup:
+    def prepare(self, tuning: EvaluationContext) -> Setup:
         """Try every setting."""
         if not tuning.has_images:
             return Setup(scheme_for(self.scheme, tuning), NOT_TUNED)
@@ -157,10 +157,10 @@ class TunedScheme(Competitor):
         tuned = ", ".join(f"{name}={getattr(scheme, name)}" for name in self.grid)
         return Setup(scheme, tuned if equal else f"{tuned} (below individual testing)")
 
-    def variants(self, ground: Ground) -> Iterator[Scheme]:
+    def variants(self, context: EvaluationContext) -> Iterator[Scheme]:
         """All settings."""
         for values in itertools.product(*self.grid.values()):
-            yield scheme_for(self.scheme, ground, **dict(zip(self.grid, values, strict=True)))
+            yield scheme_for(self.scheme, context, **dict(zip(self.grid, values, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class PlannedScheme(Competitor):
 
     only: str | None = None
 
-    def prepare(self, tuning: Ground) -> Setup:
+    def prepare(self, tuning: EvaluationContext) -> Setup:
         """Plan; recordings are of validation images too."""
         from poolsieve.planning import Target, search
 
@@ -238,13 +238,13 @@ def choose_competitors(names: Sequence[str] | None = None) -> list[Competitor]:
     return [competitor for name, competitor in COMPETITORS.items() if name in wanted]
 
 
-def scheme_for(name: str, ground: Ground, **parameters: Any) -> Scheme:
-    """A scheme for the networks and the prevalence of a ground."""
+def scheme_for(name: str, context: EvaluationContext, **parameters: Any) -> Scheme:
+    """A scheme for the networks and the prevalence of a context."""
     if name != "individual":
-        parameters.setdefault("prevalence", min(ground.mixture.prevalence, 0.5))
+        parameters.setdefault("prevalence", min(context.mixture.prevalence, 0.5))
     if name == "oneshot":  # as in the paper, but at most half as many small pools as images
-        parameters.setdefault("pools_per_image", min(4, max(1, max(ground.pool_sizes) // 2)))
-    return make_scheme(name, ground.pool_sizes, **parameters)
+        parameters.setdefault("pools_per_image", min(4, max(1, max(context.pool_sizes) // 2)))
+    return make_scheme(name, context.pool_sizes, **parameters)
 
 
 def detection_product(mixture: Mixture, flags: NDArray[np.bool_]) -> float:

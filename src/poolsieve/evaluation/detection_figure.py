@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poolsieve.evaluation.metrics import Proportion
 from poolsieve.evaluation.simulate import SimulationRow
 from poolsieve.figures import new_figure
 from poolsieve.line_styles import styles_of
+from poolsieve.statistics import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,8 +36,8 @@ class DetectionPoint:
     line: str
     method: str
     prevalence: float
-    sensitivity: Proportion
-    specificity: Proportion
+    sensitivity: Estimate
+    specificity: Estimate
 
 
 def plot_detection(rows: Sequence[SimulationRow]) -> Figure:
@@ -74,7 +74,7 @@ def plot_points(points: Sequence[DetectionPoint], *, close_up: float = CLOSE_UP,
                 (point for point in points if point.line == name), key=lambda point: point.prevalence
             )
             shown = [(point.prevalence, getattr(point, measure)) for point in own]
-            shown = [(prevalence, share) for prevalence, share in shown if share.total]
+            shown = [(prevalence, share) for prevalence, share in shown if share.defined]
             if not shown:
                 continue
             dodge = 1 + 0.02 * (number - (len(names) - 1) / 2)  # so that intervals do not hide each other

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.calibration import confusion_counts, roc_curve
+from poolsieve.calibration import confusion_counts
 from poolsieve.engines.resolution import at_resolution
 from poolsieve.evaluation.comparison import compare
 from poolsieve.evaluation.experiments import read_two_objects
 from poolsieve.evaluation.feature_cache import LabelledImages
-from poolsieve.evaluation.image_metrics import ImageTally
+from poolsieve.evaluation.metrics import ImageTally
 from poolsieve.evaluation.outlier_refit import (
     UnfitFeaturesError,
     density_alone,
@@ -27,6 +27,13 @@ from poolsieve.evaluation.outlier_refit import (
 )
 from poolsieve.evaluation.plan import EvaluationPlan
 from poolsieve.evaluation.provenance import describe_data, describe_run
+from poolsieve.evaluation.recorded_splits import (
+    RecordedSplit,
+    Resolution,
+    images_of,
+    open_split,
+    recalibrated,
+)
 from poolsieve.evaluation.results import (
     ConfusionTable,
     Evaluation,
@@ -35,11 +42,11 @@ from poolsieve.evaluation.results import (
     TwoObjects,
     savings,
 )
-from poolsieve.evaluation.sites import Resolution, Site, images_of, open_site, recalibrated
 from poolsieve.evaluation.wording import OFF_TOPIC, Wording
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.progress import Reporter
 from poolsieve.schemes import Evidence
+from poolsieve.statistics import auc
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
@@ -68,7 +75,7 @@ def evaluate(
     Args:
         bundle: What to evaluate.
         dataset: Labelled images with those splits that the plan names. An outlier bundle at half size is
-            fitted anew to the split train; without it nothing is tried at half size.
+            fitted anew to the split train; without it nothing is run at half size.
         plan: What to do.
         engine: Runs the networks; see `poolsieve.engines.open_engine`.
         threads: Threads that it computes on.
@@ -101,8 +108,8 @@ def evaluate(
 
         def open_at(part: Bundle) -> Resolution:
             opened = open_engine(replace(part, outliers=None), engine, threads=threads)
-            tuning = None if val is None else open_site(held, cache_dir, opened, part, val, reporter)
-            measuring = open_site(held, cache_dir, opened, part, test, reporter)
+            tuning = None if val is None else open_split(held, cache_dir, opened, part, val, reporter)
+            measuring = open_split(held, cache_dir, opened, part, test, reporter)
             return Resolution(part, opened, Evidence(part.calibration), tuning, measuring)
 
         full = open_at(bundle)
@@ -111,7 +118,7 @@ def evaluate(
         if plan.by_density and outliers is not None and not outliers.individual.by_density:
             outliers = density_alone(outliers)
             full = recalibrated(full, plan.known_pools, plan.seed, outliers)
-        auc = _require_knowledge(full.measuring, bundle, plan)
+        area = _require_knowledge(full.measuring, bundle, plan)
         sizes = {False: full}
         if not any(competitor.half for competitor in competitors):
             reason = ""
@@ -119,7 +126,7 @@ def evaluate(
             half = open_at(at_resolution(bundle, bundle.config.input_size // 2))
             try:
                 if outliers is not None and half.tuning is not None:
-                    learnt = open_site(held, cache_dir, half.engine, half.bundle, train, reporter).records
+                    learnt = open_split(held, cache_dir, half.engine, half.bundle, train, reporter).records
                     outliers = refit_outliers(
                         outliers,
                         half.engine,
@@ -161,7 +168,7 @@ def evaluate(
                 plan,
                 words,
                 half=sizes[True].bundle if True in sizes else None,
-                auc=auc,
+                auc=area,
                 kinds=kinds,
                 why_no_half=reason,
             )
@@ -178,16 +185,16 @@ def evaluate(
     )
 
 
-def _require_knowledge(site: Site, bundle: Bundle, plan: EvaluationPlan) -> float:
-    logits = site.logits
-    auc = roc_curve(logits[:, 1] - logits[:, 0], site.images.labels).auc
-    if auc < LEAST_AUC and not plan.any_task:
+def _require_knowledge(recorded: RecordedSplit, bundle: Bundle, plan: EvaluationPlan) -> float:
+    logits = recorded.logits
+    area = auc(logits[:, 1] - logits[:, 0], recorded.images.labels)
+    if area < LEAST_AUC and not plan.any_task:
         raise ValueError(
             f"the bundle {bundle.name} (task {bundle.config.task}) hardly tells the flagged images of split "
-            f"{plan.split} from the ordinary ones: its individual network has AUC {auc:.3f}. It was made for "
-            "another task, or labels are swapped; --any-task evaluates it all the same"
+            f"{plan.split} from the ordinary ones: its individual network has AUC {area:.3f}. It was made "
+            "for another task, or labels are swapped; --any-task evaluates it all the same"
         )
-    return auc
+    return area
 
 
 def _kinds_of_evidence(part: Resolution) -> dict[str, float]:
@@ -200,23 +207,25 @@ def _kinds_of_evidence(part: Resolution) -> dict[str, float]:
         "the network's own output": records.logits[:, 1] - records.logits[:, 0],
         "the cheap head": records.head_logits,
     }
-    return {name: roc_curve(values, labels).auc for name, values in kinds.items()}
+    return {name: auc(values, labels) for name, values in kinds.items()}
 
 
 def _confusion(part: Resolution, half: bool, plan: EvaluationPlan) -> list[ConfusionTable]:
     """Of pools of the split that is measured on; of an outlier bundle also of pools to tune on."""
     config, outliers = part.bundle.config, part.bundle.outliers
     tables = []
-    for site in (part.measuring,) if outliers is None else (part.tuning, part.measuring):
-        if site is None:
+    for recorded in (part.measuring,) if outliers is None else (part.tuning, part.measuring):
+        if recorded is None:
             continue
-        pools = site.read_pools(config.pool_sizes, plan.known_pools, plan.seed + 1, config.merge == "gated")
+        pools = recorded.read_pools(
+            config.pool_sizes, plan.known_pools, plan.seed + 1, config.merge == "gated"
+        )
         for size, read in pools.items():
             largest = size if outliers is None else outliers.counting[size].histogram.largest
             few = read.counts <= largest
             table = confusion_counts(read.counts[few], np.minimum(read.read[few], largest), largest)
             tables.append(
-                ConfusionTable(size, half, site.images.name, tuple(tuple(row) for row in table.tolist()))
+                ConfusionTable(size, half, recorded.images.name, tuple(tuple(row) for row in table.tolist()))
             )
     return tables
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from poolsieve.evaluation.metrics import proportion
 from poolsieve.evaluation.results import TwoObjects
 from poolsieve.images.reading import read_image
 from poolsieve.images.transforms import Squaring, plain_view
 from poolsieve.schemes import Evidence, Scheme
+from poolsieve.statistics import proportion
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
@@ -86,7 +86,7 @@ def read_two_objects(
         pool_size,
         tuple(readings["double"].tolist()),
         tuple(readings["single"].tolist()),
-        proportion([int(flagged.sum())], [len(flagged)]),
+        proportion(flagged.sum(), len(flagged)),
     )
 
 

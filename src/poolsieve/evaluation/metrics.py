@@ -1,82 +1,39 @@
-"""Sensitivity and specificity, with intervals that know that errors of one chunk come together."""
+"""Sensitivity, specificity and precision, with intervals that know which errors come together.
+
+Images of one chunk are decoded together. In a mixture each image is drawn many times, and one that is hard to
+see is missed again and again; an interval must then come from resampling images and not draws. So chunks, or
+distinct images, are the clusters of `poolsieve.statistics.proportion`, whose variance is that of the
+bootstrap over clusters.
+"""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
-
-@dataclass(frozen=True)
-class Proportion:
-    """A measured share with its 95% interval; NaN where there was nothing to measure.
-
-    Attributes:
-        value: Successes / total.
-        low: Lower end of the interval.
-        high: Upper end of the interval.
-        total: Number of images it rests on.
-    """
-
-    value: float
-    low: float
-    high: float
-    total: int
-
-    def __str__(self) -> str:
-        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]" if self.total else "undefined"
+from poolsieve.evaluation.mixtures import Mixture
+from poolsieve.statistics import Proportion, proportion
 
 
 @dataclass(frozen=True)
 class Detection:
-    """Sensitivity and specificity of one method."""
+    """How well the bad images were found.
+
+    Attributes:
+        sensitivity: Share of bad images that were flagged.
+        specificity: Share of ordinary images that were not.
+        precision: Share of flags that were right; undefined without a flag.
+    """
 
     sensitivity: Proportion
     specificity: Proportion
-
-
-def proportion(successes: ArrayLike, totals: ArrayLike, *, confidence: float = 0.95) -> Proportion:
-    """Share of successes with Wilson's interval, for independent clusters of dependent trials.
-
-    Images of one chunk are decoded together, so their errors are not independent. The variance is therefore
-    estimated between chunks, and Wilson's interval uses the number of independent images that would have
-    that variance, at most the images there are. Without a single failure (or success) nothing tells how
-    errors come together; each chunk then counts once, which is right even if they come by whole chunks. One
-    cluster alone is taken as independent trials.
-
-    Args:
-        successes: Successes in each cluster.  # (clusters,)
-        totals: Trials in each cluster.  # (clusters,)
-        confidence: Coverage of the interval.
-    """
-    won = np.asarray(successes, dtype=np.float64)
-    tried = np.asarray(totals, dtype=np.float64)
-    total = tried.sum()
-    if total == 0:
-        return Proportion(math.nan, math.nan, math.nan, 0)
-    share = won.sum() / total
-    effective = total
-    variance = share * (1 - share)
-    clusters = np.count_nonzero(tried)
-    if variance > 0 and clusters > 1:
-        # Linearised variance of a ratio of cluster totals.
-        between = ((won - share * tried) ** 2).sum() * clusters / (clusters - 1) / total**2
-        effective = min(total, variance / between) if between > 0 else total
-    elif variance == 0 and clusters > 1:
-        effective = clusters
-    z = float(ndtri(0.5 + confidence / 2))
-    centre = (share + z * z / (2 * effective)) / (1 + z * z / effective)
-    half = z / (1 + z * z / effective) * math.sqrt(variance / effective + z * z / (4 * effective**2))
-    low = 0.0 if share == 0 else max(0.0, centre - half)
-    high = 1.0 if share == 1 else min(1.0, centre + half)
-    return Proportion(float(share), float(low), float(high), int(total))
+    precision: Proportion
 
 
 def detection(flags: NDArray[np.bool_], bad: NDArray[np.bool_]) -> Detection:
-    """Sensitivity and specificity of flags against the truth, both (chunks, n)."""
+    """Detection by flags against the truth, both (chunks, n)."""
     if flags.shape != bad.shape:
         raise ValueError(f"flags have shape {flags.shape}, the truth {bad.shape}")
     return detection_from_counts(*detection_counts(flags, bad))
@@ -91,7 +48,51 @@ def detection_counts(flags: NDArray[np.bool_], bad: NDArray[np.bool_]) -> tuple[
 
 
 def detection_from_counts(
-    found: ArrayLike, bad: ArrayLike, cleared: ArrayLike, clear: ArrayLike
+    found: NDArray[np.int64], bad: ArrayLike, cleared: NDArray[np.int64], clear: NDArray[np.int64]
 ) -> Detection:
     """Detection from the counts of each chunk, so that flags need not be kept."""
-    return Detection(proportion(found, bad), proportion(cleared, clear))
+    flagged = found + clear - cleared
+    return Detection(proportion(found, bad), proportion(cleared, clear), proportion(found, flagged))
+
+
+@dataclass(frozen=True)
+class ImageTally:
+    """How often each distinct image was drawn and flagged.
+
+    Attributes:
+        draws: Times that it was drawn.  # (distinct,)
+        flags: Times that it was flagged.  # (distinct,)
+        bad: Whether it is bad; False where it was never drawn.  # (distinct,)
+    """
+
+    draws: NDArray[np.int64]
+    flags: NDArray[np.int64]
+    bad: NDArray[np.bool_]
+
+    @classmethod
+    def count(cls, mixture: Mixture, flags: NDArray[np.bool_]) -> ImageTally:
+        """Count over a mixture.
+
+        Args:
+            mixture: What was drawn.
+            flags: What was decided of each draw.  # (N,)
+        """
+        if flags.shape != mixture.images.shape:
+            raise ValueError(f"{len(mixture)} images were drawn, but flags have shape {flags.shape}")
+        distinct = int(mixture.images.max()) + 1
+        bad = np.zeros(distinct, dtype=bool)
+        bad[mixture.images] = mixture.bad
+        return cls(
+            np.bincount(mixture.images, minlength=distinct),
+            np.bincount(mixture.images[flags], minlength=distinct),
+            bad,
+        )
+
+    def detection(self) -> Detection:
+        """The measures with their 95% intervals."""
+        clear = ~self.bad
+        return Detection(
+            sensitivity=proportion(self.flags[self.bad], self.draws[self.bad]),
+            specificity=proportion((self.draws - self.flags)[clear], self.draws[clear]),
+            precision=proportion(self.flags * self.bad, self.flags),
+        )

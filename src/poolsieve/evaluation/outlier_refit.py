@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.evaluation.feature_cache import LabelledImages
-from poolsieve.outliers import Mixture, OutlierReading, OutlierReadings, fit_mixture, make_reading
+from poolsieve.outliers import GaussianMixture, OutlierReading, OutlierReadings, fit_mixture, make_reading
 from poolsieve.training.sampling import draw_pools
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def density_alone(readings: OutlierReadings) -> OutlierReadings:
     )
 
 
-def _fit(vectors: NDArray[np.float32], held_out: NDArray[np.float32], seed: int) -> Mixture:
+def _fit(vectors: NDArray[np.float32], held_out: NDArray[np.float32], seed: int) -> GaussianMixture:
     try:
         return fit_mixture(vectors, held_out, seed=seed).mixture
     except ValueError as error:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from poolsieve.designs import NO_IMAGE
 from poolsieve.engines.base import FrontFeatures, HeadOutput, NetworkOutput
-from poolsieve.evaluation.pool_memory import PoolMemory
+from poolsieve.evaluation.pool_cache import PoolCache
 from poolsieve.outliers import OutlierReadings
 
 
@@ -62,7 +62,7 @@ class RecordedNetworks:
     Args:
         records: What is known of the distinct images.
         engine: Reads pools; like the records it gives the networks' own outputs.
-        memory: Remembers readings of pools; None remembers them in this process only.
+        cache: Keeps readings of pools; None keeps them in this process only.
         outliers: How outputs are read by the density of their vectors; None for classification.
     """
 
@@ -70,19 +70,19 @@ class RecordedNetworks:
         self,
         records: ImageRecords,
         engine: PoolReader,
-        memory: PoolMemory | None = None,
+        cache: PoolCache | None = None,
         *,
         outliers: OutlierReadings | None = None,
     ) -> None:
         self._records, self._engine, self._outliers = records, engine, outliers
-        self._memory = PoolMemory() if memory is None else memory
+        self._cache = PoolCache() if cache is None else cache
         self._logits = records.logits
         if outliers is not None:
             self._logits, _ = outliers.individual.read(records.logits, records.vectors)
 
     def read_by(self, outliers: OutlierReadings) -> RecordedNetworks:
-        """The same records, engine and memory with outputs read by other densities."""
-        return RecordedNetworks(self._records, self._engine, self._memory, outliers=outliers)
+        """The same records, engine and cache with outputs read by other densities."""
+        return RecordedNetworks(self._records, self._engine, self._cache, outliers=outliers)
 
     def front(self, images: NDArray[Any]) -> FrontFeatures:
         """Numbers of images as they are, in place of features.  # (k,) -> (k,)."""
@@ -116,7 +116,7 @@ class RecordedNetworks:
             scores = reading.mixture.scores(output.vectors)
             return np.column_stack([output.logits, scores.astype(np.float32)])
 
-        kept = self._memory.recall(members, label, compute)
+        kept = self._cache.recall(members, label, compute)
         nothing = np.empty((len(kept), 0), dtype=np.float32)
         if reading is None:
             return NetworkOutput(kept, nothing)

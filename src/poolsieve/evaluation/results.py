@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.evaluation.image_metrics import ImageDetection
-from poolsieve.evaluation.metrics import Proportion, proportion
+from poolsieve.evaluation.metrics import Detection
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.evaluation.wording import Wording
+from poolsieve.statistics import Proportion, proportion
 
 EQUAL_DETECTION = 0.01
 """A method detects as well as individual testing if neither sensitivity nor specificity is lower by more."""
@@ -48,7 +48,7 @@ class EvaluationRow:
     images: int
     distinct_bad: int
     distinct_clear: int
-    detection: ImageDetection
+    detection: Detection
     cost: float
     pools: float
     retests: float
@@ -58,8 +58,7 @@ class EvaluationRow:
         """Flat form for tables and files."""
         record: dict[str, object] = {"prevalence": self.prevalence, "method": self.method}
         for name in ("sensitivity", "specificity", "precision"):
-            share: Proportion = getattr(self.detection, name)
-            record |= {name: share.value, f"{name}_low": share.low, f"{name}_high": share.high}
+            record |= getattr(self.detection, name).columns(name)
         return record | {
             "cost": self.cost,
             "pools_per_image": self.pools,
@@ -99,15 +98,12 @@ class FrontierPoint:
 
     def as_record(self) -> dict[str, object]:
         """Flat form for tables and files."""
-        share = self.sensitivity
         return {
             "prevalence": self.prevalence,
             "method": self.method,
             "cost": self.cost,
             "specificity": self.specificity,
-            "sensitivity": share.value,
-            "sensitivity_low": share.low,
-            "sensitivity_high": share.high,
+            **self.sensitivity.columns("sensitivity"),
             "chosen": self.chosen,
             "scheme": self.scheme,
         }

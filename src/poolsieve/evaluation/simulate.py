@@ -55,7 +55,6 @@ class SimulationRow:
 
     def as_record(self) -> dict[str, object]:
         """Flat form for tables and files."""
-        sensitivity, specificity = self.detection.sensitivity, self.detection.specificity
         return {
             "prevalence": self.prevalence,
             "method": self.method,
@@ -63,13 +62,9 @@ class SimulationRow:
             "noise": self.noise,
             "parameters": self.parameters_text,
             "chunks": self.chunks,
-            "bad_images": sensitivity.total,
-            "sensitivity": sensitivity.value,
-            "sensitivity_low": sensitivity.low,
-            "sensitivity_high": sensitivity.high,
-            "specificity": specificity.value,
-            "specificity_low": specificity.low,
-            "specificity_high": specificity.high,
+            "bad_images": self.detection.sensitivity.total,
+            **self.detection.sensitivity.columns("sensitivity"),
+            **self.detection.specificity.columns("specificity"),
             "tests_per_image": self.tests_per_image,
             "chunks_per_second": self.chunks_per_second,
             "solved": self.solved,
@@ -101,16 +96,16 @@ def simulate(
         seed: Makes the run repeatable.
     """
     _check(methods, noises, prevalences, chunks, tuning_chunks, correlation)
-    trial = _Trial(chunks, tuning_chunks, correlation, seed, _design_labels(methods))
+    simulation = _Simulation(chunks, tuning_chunks, correlation, seed, _design_labels(methods))
     for label, noise in noises.items():
         for number, prevalence in enumerate(prevalences):
             for method in methods:
                 fitting = noise_for(noise, method.pooling.pool_size)
-                yield trial.measure(method.informed(fitting), label, fitting, prevalence, number)
+                yield simulation.measure(method.informed(fitting), label, fitting, prevalence, number)
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _Simulation:
     """What is the same for every row of a simulation."""
 
     chunks: int

@@ -5,23 +5,22 @@ under it tells how many off-topic images a pool holds (paper, section "Pooled De
 Scoring needs numpy only, fitting scikit-learn.
 """
 
-from poolsieve.outliers.fitting import FittedMixture, Trial, fit_mixture
+from poolsieve.outliers.fitting import FittedMixture, fit_mixture
 from poolsieve.outliers.histogram import ScoreHistogram, make_histogram
 from poolsieve.outliers.likelihood import ScoreLikelihood, smooth_likelihood
-from poolsieve.outliers.mixture import Mixture
+from poolsieve.outliers.mixture import GaussianMixture
 from poolsieve.outliers.model import OutlierModel
 from poolsieve.outliers.reading import OutlierReading, make_reading
 from poolsieve.outliers.record import OutlierReadings
 
 __all__ = [
     "FittedMixture",
-    "Mixture",
+    "GaussianMixture",
     "OutlierModel",
     "OutlierReading",
     "OutlierReadings",
     "ScoreHistogram",
     "ScoreLikelihood",
-    "Trial",
     "fit_mixture",
     "make_histogram",
     "make_reading",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from poolsieve.outliers.mixture import Mixture
+from poolsieve.outliers.mixture import GaussianMixture
 
 Covariance = Literal["full", "tied", "diag"]
 CLUSTERS = (1, 2, 3, 5, 8, 12)
@@ -26,35 +27,20 @@ ReLU has shut, would else make every small change, even one of rounding, infinit
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One mixture that was tried.
+class FittedMixture:
+    """A mixture and how it was fitted.
 
     Attributes:
-        clusters: Its K.
-        covariance: "full", "tied" or "diag".
-        dimensions: Dimensions q in which its Gaussians differ.
+        mixture: The mixture.
+        covariance: Form of its covariances: "full", "tied" or "diag".
         shrinkage: Variance that was added.
         held_out: Mean log density of held-out vectors, over all D dimensions.
     """
 
-    clusters: int
+    mixture: GaussianMixture
     covariance: Covariance
-    dimensions: int
     shrinkage: float
     held_out: float
-
-
-@dataclass(frozen=True)
-class FittedMixture:
-    """The mixture that held-out vectors like best, and all that were tried."""
-
-    mixture: Mixture
-    trials: tuple[Trial, ...]
-
-    @property
-    def best(self) -> Trial:
-        """The trial that won."""
-        return max(self.trials, key=lambda trial: trial.held_out)
 
 
 def fit_mixture(
@@ -71,8 +57,8 @@ def fit_mixture(
 
     The paper chooses K so. Here the same likelihood also chooses the number q of principal directions, the
     form of the covariances and their shrinkage. That is a fair comparison, since every candidate is a density
-    over the whole space (see `Mixture`). First q is chosen with one Gaussian, then K and the form with a
-    middle shrinkage, then the shrinkage.
+    over the whole space (see `GaussianMixture`). First q is chosen with one Gaussian, then K and the form
+    with a middle shrinkage, then the shrinkage.
 
     Args:
         vectors: Features of on-topic pools or images.  # (N, D)
@@ -99,33 +85,27 @@ def fit_mixture(
         )
     space = _Space(table, other, standardise)
     sizes = space.allowed(DIMENSIONS if dimensions is None else dimensions, add_all=dimensions is None)
-    trials = []
-    for size in sizes:
-        trials.append(_try(space, 1, "diag", size, SHRINKAGE[0], seed))
-    best = max(trials, key=_likelihood)
+    sketches = [_fitted(space, 1, "diag", size, SHRINKAGE[0], seed) for size in sizes]
+    directions = max(sketches, key=_likelihood).mixture.dimensions
+    candidates = sketches if 1 in usable and "diag" in covariances else []
     for covariance in covariances:
-        fallen = 0
+        best, fallen = -math.inf, 0
         for k in usable:
-            trials.append(_try(space, k, covariance, best[1].dimensions, SHRINKAGE[1], seed))
+            candidates.append(_fitted(space, k, covariance, directions, SHRINKAGE[1], seed))
             # More Gaussians that fit ever worse are not worth their time.
-            mine = [t for t in trials if t[1].covariance == covariance and t[1].shrinkage == SHRINKAGE[1]]
-            fallen = 0 if trials[-1] is max(mine, key=_likelihood) else fallen + 1
+            fallen = 0 if candidates[-1].held_out > best else fallen + 1
+            best = max(best, candidates[-1].held_out)
             if fallen == 2:
                 break
-    best = max(
-        (t for t in trials if t[1].clusters in usable and t[1].covariance in covariances), key=_likelihood
-    )
-    for shrinkage in SHRINKAGE:
-        if shrinkage != best[1].shrinkage:
-            chosen = best[1]
-            trials.append(_try(space, chosen.clusters, chosen.covariance, chosen.dimensions, shrinkage, seed))
-    allowed = [t for t in trials if t[1].clusters in usable and t[1].covariance in covariances]
-    mixture = max(allowed, key=_likelihood)[0]
-    return FittedMixture(mixture.rounded(), tuple(trial for _, trial in allowed))
+    chosen = max(candidates, key=_likelihood)
+    shape = chosen.mixture.clusters, chosen.covariance, chosen.mixture.dimensions
+    others = [_fitted(space, *shape, added, seed) for added in SHRINKAGE if added != chosen.shrinkage]
+    found = max((chosen, *others), key=_likelihood)
+    return replace(found, mixture=found.mixture.rounded())
 
 
-def _likelihood(entry: tuple[Mixture, Trial]) -> float:
-    return entry[1].held_out
+def _likelihood(candidate: FittedMixture) -> float:
+    return candidate.held_out
 
 
 def _checked(vectors: ArrayLike, what: str) -> NDArray[np.float64]:
@@ -169,12 +149,12 @@ class _Space:
         return kept or [self.rank]
 
 
-def _try(
+def _fitted(
     space: _Space, clusters: int, covariance: Covariance, dimensions: int, shrinkage: float, seed: int
-) -> tuple[Mixture, Trial]:
+) -> FittedMixture:
     try:
+        from sklearn import mixture as mixtures
         from sklearn.exceptions import ConvergenceWarning
-        from sklearn.mixture import GaussianMixture
     except ImportError as error:
         raise ImportError("fitting a mixture needs scikit-learn: pip install 'poolsieve[train]'") from error
 
@@ -183,7 +163,7 @@ def _try(
     inside = space.standard @ directions.T / deviation
     left = space.width - dimensions
     rest = max(float(space.variances[dimensions:].mean()), _LEAST_VARIANCE) if left else 1.0
-    model = GaussianMixture(
+    model = mixtures.GaussianMixture(
         clusters, covariance_type=covariance, reg_covar=shrinkage, max_iter=60, tol=1e-3, random_state=seed
     )
     with warnings.catch_warnings():
@@ -194,8 +174,9 @@ def _try(
     if covariance == "tied":
         factors = factors[None]
     factors = factors / (deviation if covariance == "diag" else deviation[:, None])
-    mixture = Mixture(
+    mixture = GaussianMixture(
         space.center, space.scale, directions, rest, model.weights_, model.means_ * deviation, factors
     )
-    likelihood = float(mixture.log_density(space.held_out).mean())
-    return mixture, Trial(clusters, covariance, dimensions, shrinkage, likelihood)
+    return FittedMixture(
+        mixture, covariance, shrinkage, held_out=float(mixture.log_density(space.held_out).mean())
+    )

@@ -16,7 +16,7 @@ _ARRAYS = ("center", "scale", "directions", "rest", "weights", "means", "factors
 
 
 @dataclass(frozen=True)
-class Mixture:
+class GaussianMixture:
     """A mixture of K Gaussians over vectors of D numbers, whose covariances share a low-dimensional part.
 
     A vector x is centred and scaled to z, and z is split into its coordinates y along q orthonormal
@@ -127,28 +127,12 @@ class Mixture:
             parts[:, j] = np.log(np.abs(stretch)).sum() - 0.5 * (distance + self.dimensions * _LOG_TWO_PI)
         return parts
 
-    def gaussians(self) -> list[tuple[float, NDArray[np.float64], NDArray[np.float64]]]:
-        """Weight, mean (D,) and covariance (D, D) of every Gaussian in the space of the vectors."""
-        directions, scale = self.directions.astype(np.float64), self.scale.astype(np.float64)
-        beside = np.eye(self.width) - directions.T @ directions
-        found = []
-        for j in range(self.clusters):
-            if self.factors.ndim == 2:
-                inner = np.diag(1 / np.square(self.factors[j].astype(np.float64)))
-            else:
-                factor = self.factors[min(j, len(self.factors) - 1)].astype(np.float64)
-                inner = np.linalg.inv(factor @ factor.T)
-            covariance = directions.T @ inner @ directions + self.rest * beside
-            mean = self.center + scale * (self.means[j] @ directions)
-            found.append((float(self.weights[j]), mean, covariance * np.outer(scale, scale)))
-        return found
-
     def to_arrays(self) -> dict[str, NDArray[np.float32]]:
         """Plain arrays by name."""
         return {name: np.asarray(getattr(self, name), dtype=np.float32).copy() for name in _ARRAYS}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[np.floating]]) -> Mixture:
+    def from_arrays(cls, arrays: Mapping[str, NDArray[np.floating]]) -> GaussianMixture:
         """The reverse of `to_arrays`.
 
         Raises:
@@ -162,6 +146,6 @@ class Mixture:
             raise ValueError("the arrays of a mixture do not fit together")
         return cls(**values, rest=float(arrays["rest"].reshape(())))
 
-    def rounded(self) -> Mixture:
+    def rounded(self) -> GaussianMixture:
         """The mixture as it is stored, in single precision."""
         return self.from_arrays(self.to_arrays())

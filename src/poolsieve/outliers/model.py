@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from poolsieve.outliers.fitting import CLUSTERS, COVARIANCES, Covariance, Trial, fit_mixture
-from poolsieve.outliers.mixture import Mixture
+from poolsieve.outliers.fitting import CLUSTERS, COVARIANCES, Covariance, fit_mixture
+from poolsieve.outliers.mixture import GaussianMixture
 
 
 class OutlierModel:
@@ -25,12 +25,10 @@ class OutlierModel:
 
     Attributes:
         mixture_: The mixture.
-        trials_: All mixtures that were tried.
         threshold_: Score above which a vector is flagged.
     """
 
-    mixture_: Mixture
-    trials_: tuple[Trial, ...]
+    mixture_: GaussianMixture
     threshold_: float
 
     def __init__(
@@ -72,15 +70,14 @@ class OutlierModel:
         if len(order) - number < 2:
             raise ValueError(f"{len(order)} on-topic vectors are too few; give at least 4")
         kept, chosen = table[order[number:]], table[order[:number]]
-        found = fit_mixture(
+        self.mixture_ = fit_mixture(
             kept,
             chosen,
             clusters=self.clusters,
             covariances=self.covariances,
             dimensions=self.dimensions,
             seed=self.seed,
-        )
-        self.mixture_, self.trials_ = found.mixture, found.trials
+        ).mixture
         typical = self.score_samples(chosen)
         self.threshold_ = float(np.quantile(typical, 1 - self.contamination))
         if off_topic.any():

@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 
 from poolsieve.outliers.histogram import BINS, ScoreHistogram, make_histogram
 from poolsieve.outliers.likelihood import ScoreLikelihood, smooth_likelihood
-from poolsieve.outliers.mixture import Mixture
+from poolsieve.outliers.mixture import GaussianMixture
 
 _LEAST_LEAD = 1e-3
 """By how much the paper's label of an image leads, where smoothing alone would say otherwise."""
@@ -35,7 +35,7 @@ class OutlierReading:
         score_weight: The weight b.
     """
 
-    mixture: Mixture
+    mixture: GaussianMixture
     histogram: ScoreHistogram
     likelihood: ScoreLikelihood
     logit_weight: float
@@ -101,7 +101,7 @@ class OutlierReading:
         if "weights" not in arrays or arrays["weights"].shape != (2,):
             raise ValueError("there are no weights of logits and score")
         return cls(
-            Mixture.from_arrays(within(arrays, "mixture")),
+            GaussianMixture.from_arrays(within(arrays, "mixture")),
             ScoreHistogram.from_arrays(within(arrays, "histogram")),
             ScoreLikelihood.from_arrays(within(arrays, "likelihood")),
             *(float(weight) for weight in arrays["weights"]),
@@ -115,7 +115,7 @@ def within(arrays: Mapping[str, NDArray], prefix: str) -> dict[str, NDArray]:
 
 
 def make_reading(
-    mixture: Mixture,
+    mixture: GaussianMixture,
     logits: ArrayLike,
     vectors: ArrayLike,
     counts: ArrayLike,

@@ -1,13 +1,12 @@
 """Choosing the cheapest way to decide that meets a target, from recorded readings."""
 
 from poolsieve.planning.following import PlanFollower, Switch
-from poolsieve.planning.plans import Estimate, Plan, Target, load_plan, save_plan
+from poolsieve.planning.plans import Plan, Target, load_plan, save_plan
 from poolsieve.planning.search import Choices, plan, search
 from poolsieve.planning.table import make_table
 
 __all__ = [
     "Choices",
-    "Estimate",
     "Plan",
     "PlanFollower",
     "Switch",

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from poolsieve.planning.candidate import Candidate
 from poolsieve.planning.paired import CONFIDENCE
 from poolsieve.recordings import Recordings
+from poolsieve.statistics import auc_difference
 
 
 def beats_head(candidate: Candidate, recordings: Recordings) -> bool:
@@ -24,32 +21,15 @@ def beats_head(candidate: Candidate, recordings: Recordings) -> bool:
     bad, number = recordings.bad, len(recordings.bad)
     weights = candidate.weights(bad, np.ones(number, dtype=bool))
     head = np.zeros(number) if recordings.heads is None else recordings.heads
-    ill, well = bad[candidate.images], ~bad[candidate.images]
-    if not weights[ill].any() or not weights[well].any():
+    ill = bad[candidate.images]
+    if min(np.count_nonzero(weights[kind]) for kind in (ill, ~ill)) < 2:
         return False
-    differences = _placements(candidate.values, weights, ill) - _placements(
-        head[candidate.images].astype(np.float64), weights, ill
+    gain = auc_difference(
+        candidate.values,
+        head[candidate.images],
+        ill,
+        weights=weights,
+        groups=candidate.images,
+        confidence=2 * CONFIDENCE - 1,  # of both sides; the lower end is surely below
     )
-    mean, variance = 0.0, 0.0
-    for mine in (ill, well):
-        share = weights[mine] / weights[mine].sum()
-        mean = float(share @ differences[mine])
-        of_images = np.bincount(candidate.images[mine], share * (differences[mine] - mean), number)
-        variance += float((of_images**2).sum())
-    return mean > float(ndtri(CONFIDENCE)) * math.sqrt(variance)
-
-
-def _placements(
-    values: NDArray[np.float64], weights: NDArray[np.float64], ill: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """For each sample the share of the other kind that it is told from, ties counted half.  # (samples,)."""
-    result = np.empty(len(values))
-    for mine, sign in ((ill, 1.0), (~ill, -1.0)):
-        others = sign * values[~mine]
-        order = np.argsort(others)
-        below = np.append(0.0, np.cumsum(weights[~mine][order]))
-        left, right = (
-            np.searchsorted(others[order], sign * values[mine], side) for side in ("left", "right")
-        )
-        result[mine] = (below[left] + below[right]) / (2 * below[-1])
-    return result
+    return gain.low > 0

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv
+
+from poolsieve.statistics import exact_lower, exact_upper
 
 CONFIDENCE = 0.95
 """How often, at least, the true loss lies below its bound."""
@@ -30,11 +31,7 @@ def loss_bound(
         confidence: How often the true difference, lost less gained, lies below the bound.
     """
     b, c = (np.clip(np.asarray(part, dtype=np.float64), 0, 1) * images for part in (lost, gained))
-    least = 1e-9  # all images lost, or none gained: the limits are 1 and 0
-    most = np.where(b > images - least, 1.0, betaincinv(b + 1, np.maximum(images - b, least), confidence))
-    fewest = np.where(c < least, 0.0, betaincinv(np.maximum(c, least), images - c + 1, 1 - confidence))
-    bound: NDArray[np.float64] = most - fewest
-    return bound
+    return exact_upper(b, images, confidence) - exact_lower(c, images, confidence)
 
 
 def images_needed(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from poolsieve.files import write_atomically
 from poolsieve.planning.outcomes import THRESHOLDS, USUAL_THRESHOLD
 from poolsieve.recordings import Recordings
+from poolsieve.statistics import Estimate
 
 FORMAT = 2
 _ESTIMATES = ("sensitivity", "specificity", "cost", "loss")
@@ -81,20 +82,10 @@ def individual_reach(
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """An expected value, and where other images of the kind show it in 95 of 100 cases."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
-
-
-@dataclass(frozen=True)
 class Plan:
     """A scheme with all its parameters, and what it is expected to do at a prevalence.
+
+    Intervals are where other images of the kind show a value in 95 of 100 cases.
 
     Attributes:
         scheme: Name of the scheme.

@@ -6,17 +6,13 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, ndtri
 
 from poolsieve.planning.candidate import Candidate
 from poolsieve.planning.outcomes import Outcomes
 from poolsieve.planning.paired import loss_bound
-from poolsieve.planning.plans import Estimate, Plan
+from poolsieve.planning.plans import Plan
 from poolsieve.recordings import Recordings
-
-_Z = float(ndtri(0.975))
-_MANY = 10_000
-"""So many other images that their luck hardly matters."""
+from poolsieve.statistics import Z95, Estimate, predicted_share
 
 
 def promise(
@@ -69,7 +65,7 @@ def promise(
     # A promise is about other images: their luck adds to ours, the more the fewer they are.
     luck = [1 + len(flagged) / number for flagged, number in zip(shares, others, strict=True)]
     variance = prevalence**2 * spreads[0] * luck[0] + (1 - prevalence) ** 2 * spreads[1] * luck[1]
-    half = _Z * math.sqrt(variance) * each
+    half = Z95 * math.sqrt(variance) * each
     parameters = dict(candidate.parameters)
     if candidate.tests:
         parameters["threshold"] = threshold
@@ -102,8 +98,7 @@ def _loss(table: Outcomes, place: tuple[int, int]) -> Estimate:
 def _share(of_images: NDArray[np.float64], lowered: float, others: float) -> Estimate:
     """Mean over images, lowered, with an interval for the share among other images.
 
-    What the recorded images tell is Jeffreys' beta distribution, for as many independent images as tell as
-    much; the number among the others is then beta-binomial.
+    What the recorded images tell is what as many independent images would that tell as much.
     """
     number = len(of_images)
     mean = float(np.clip(of_images.mean(), 0, 1))
@@ -112,21 +107,3 @@ def _share(of_images: NDArray[np.float64], lowered: float, others: float) -> Est
     effective = min(number, spread / between) if spread > 0 and between > 0 else number
     low, high = predicted_share(mean * effective, effective, others)
     return Estimate(max(mean - lowered, 0.0), max(low - lowered, 0.0), high)
-
-
-def predicted_share(good: float, seen: float, others: float) -> tuple[float, float]:
-    """Where the share of good ones among others lies in 95 of 100 cases.
-
-    Args:
-        good: Good ones among those seen; need not be whole, like the numbers below.
-        seen: Those seen.
-        others: Those to come; more than `_MANY` are taken for as many.
-    """
-    n = max(1, round(min(others, _MANY)))
-    k = np.arange(n + 1)
-    a, b = good + 0.5, seen - good + 0.5
-    log_chance = betaln(a + k, b + n - k) - betaln(k + 1.0, n - k + 1.0)
-    chance = np.exp(log_chance - log_chance.max())
-    below = np.cumsum(chance) / chance.sum()
-    low, high = np.searchsorted(below, (0.025, 0.975))
-    return float(low) / n, float(high) / n

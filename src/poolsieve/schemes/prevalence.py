@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import comb
+
+from poolsieve.statistics import Estimate
 
 SHARES = np.concatenate([[0.0], np.geomspace(1e-5, 0.999, 300)])
 """Prevalences at which the likelihood is kept."""
@@ -17,16 +20,10 @@ _LEAST = -200.0
 """Log-likelihoods below this are taken for it, so that no network is so sure that logarithms overflow."""
 
 
-@dataclass(frozen=True)
-class Prevalence:
-    """An estimated share of bad images with its 95% interval."""
+class Prevalence(Estimate):
+    """An estimated share of bad images with its 95% interval, written in percent."""
 
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.2%} [{self.low:.2%}, {self.high:.2%}]"
+    style: ClassVar[str] = ".2%"
 
 
 @dataclass

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork
-from poolsieve.outliers import OutlierReading, OutlierReadings, Trial, fit_mixture, make_reading
+from poolsieve.outliers import FittedMixture, OutlierReading, OutlierReadings, fit_mixture, make_reading
 from poolsieve.outliers.model import swapped
 from poolsieve.progress import Reporter
 from poolsieve.training.inputs import CachedInputs
@@ -57,7 +57,7 @@ def _fit_individual(
     labels = validation.labels
     found = fit_mixture(learnt, judged.vectors[labels == 0], clusters=settings.clusters, seed=plan.seed)
     scores = found.mixture.scores(judged.vectors)
-    reporter.line(_found("images", len(learnt), found.best, scores, labels))
+    reporter.line(_found("images", len(learnt), found, scores, labels))
     if message := swapped(scores[labels == 0], scores[labels == 1]):
         reporter.line(f"warning: {message}")
     return make_reading(
@@ -89,7 +89,7 @@ def _fit_counting(
     pools = draw_pools(validation.labels, np.full(size + 1, settings.histogram_pools), rng)
     output = read_pool_vectors(network, validation, pools)
     scores, few = found.mixture.scores(output.vectors), pools.counts <= 1
-    reporter.line(_found(f"pools of {size}", len(learnt), found.best, scores[few], pools.counts[few]))
+    reporter.line(_found(f"pools of {size}", len(learnt), found, scores[few], pools.counts[few]))
     return make_reading(
         found.mixture,
         output.logits,
@@ -112,10 +112,10 @@ def _on_topic_vectors(
 
 
 def _found(
-    what: str, number: int, trial: Trial, scores: NDArray[np.float64], labels: NDArray[np.int64]
+    what: str, number: int, found: FittedMixture, scores: NDArray[np.float64], labels: NDArray[np.int64]
 ) -> str:
     return (
-        f"on-topic {what}: mixture of {trial.clusters} Gaussians ({trial.covariance}, {trial.dimensions} "
-        f"directions, shrinkage {trial.shrinkage}) from {number}; density alone tells 0 from 1 off-topic "
-        f"with AUC {roc_auc_score(labels, scores):.4f}"
+        f"on-topic {what}: mixture of {found.mixture.clusters} Gaussians ({found.covariance}, "
+        f"{found.mixture.dimensions} directions, shrinkage {found.shrinkage}) from {number}; "
+        f"density alone tells 0 from 1 off-topic with AUC {roc_auc_score(labels, scores):.4f}"
     )

@@ -15,8 +15,9 @@ SMALLEST = 1e-300
 def _pool_messages(size, likelihood, belief, before, after, message):
     """Log-odds that a pool sends to each of its images, given what the others believe.
 
-    `before[a, k]` is the chance that k of the first a images are bad; `after[a, k]` is the likelihood of the
-    reading if k of the first a are, summed over the rest. Both take O(r²), and so do all messages together.
+    `before[a, k]` is the probability that k of the first a images are bad; `after[a, k]` is the likelihood of
+    the reading if k of the first a are, summed over the rest. Both take O(r²), and so do all messages
+    together.
     """
     before[0, 0] = 1.0
     for a in range(size):

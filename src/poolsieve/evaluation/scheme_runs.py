@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.evaluation.image_metrics import ImageTally
+from poolsieve.evaluation.metrics import ImageTally
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.schemes import Chunk, CostMeter, Evidence, Scheme
 from poolsieve.schemes.cost import Price
@@ -17,7 +16,7 @@ from poolsieve.schemes.stages import BY_INDIVIDUAL
 
 
 @dataclass(frozen=True)
-class Trial:
+class SchemeRun:
     """What a scheme decided about a mixture, and what that cost.
 
     Attributes:
@@ -58,8 +57,7 @@ def run_scheme(
     *,
     gated: bool,
     seed: int,
-    on_chunk: Callable[[int], None] | None = None,
-) -> Trial:
+) -> SchemeRun:
     """Decide about a mixture, chunk by chunk.
 
     Args:
@@ -70,7 +68,6 @@ def run_scheme(
         price: Multiply-adds of the networks.
         gated: Whether features are multiplied by the gate before they are merged.
         seed: Decides who shares a pool with whom, as in `Moderator`.
-        on_chunk: Called after each chunk with its number of images.
     """
     meter = CostMeter(price)
     scores = np.empty(len(mixture))
@@ -92,6 +89,4 @@ def run_scheme(
         tested[places] = decision.decided_by == BY_INDIVIDUAL
         if decision.pool_scores is not None:
             pool_scores[places] = decision.pool_scores
-        if on_chunk is not None:
-            on_chunk(len(images))
-    return Trial(scores, pool_scores, flags, tested, meter)
+    return SchemeRun(scores, pool_scores, flags, tested, meter)

@@ -74,7 +74,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Ground:
+class NetworkOutputs:
     """All that was read of images or of pools.
 
     Attributes:
@@ -160,9 +160,9 @@ def load_views(
     )
 
 
-def read_ground(
+def read_outputs(
     model: TrainedModel, views: Views, places: int, pools: int, measured_pools: int, seed: int
-) -> Ground:
+) -> NetworkOutputs:
     """Read images, if there is one place in a pool, or pools.
 
     Args:
@@ -187,7 +187,7 @@ def read_ground(
     measured = {split: draw(split, [measured_pools] * (places + 1)) for split in MEASURED}
     few = {split: pick(drawn, drawn.counts <= 1) for split, drawn in measured.items()}
     said = {split: read(model, views.plain[split], drawn) for split, drawn in measured.items()}
-    return Ground(
+    return NetworkOutputs(
         read(model, views.plain["train"], learnt),
         read(model, views.other, learnt),
         read(model, views.plain["val"], draw("val", [round(HELD_OUT_SHARE * pools)])),

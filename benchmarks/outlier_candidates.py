@@ -1,6 +1,6 @@
 r"""What would have told off-topic images better? One thing at a time, changed from what a run has.
 
-    python benchmarks/outlier_tries.py --run runs/firearms-offtopic --data firearms_offtopic.csv \
+    python benchmarks/outlier_candidates.py --run runs/firearms-offtopic --data firearms_offtopic.csv \
         --cache-dir runs/cache --out tries.md
 
 For single images and for pools with no or one off-topic image: the layer that vectors are taken from, their
@@ -25,16 +25,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from outlier_ground import ANGLES, LAST, MEASURED, Floats, Ground, Said, load_views, read_ground
+from outlier_outputs import ANGLES, LAST, MEASURED, Floats, NetworkOutputs, Said, load_views, read_outputs
 from sklearn.covariance import LedoitWolf
 from sklearn.neighbors import NearestNeighbors
 
 from poolsieve.bundles.config import OUTLIER_FILE
-from poolsieve.evaluation.auc import Estimate, area, area_gain
-from poolsieve.evaluation.metrics import Proportion, proportion
 from poolsieve.outliers import (
     FittedMixture,
-    Mixture,
+    GaussianMixture,
     OutlierReading,
     OutlierReadings,
     fit_mixture,
@@ -42,6 +40,7 @@ from poolsieve.outliers import (
 )
 from poolsieve.outliers.fitting import COVARIANCES
 from poolsieve.progress import Reporter
+from poolsieve.statistics import Estimate, auc_difference, auc_estimate, proportion
 from poolsieve.training.learners import badness
 from poolsieve.training.models import CONFIG_FILE, load_model
 from poolsieve.training.plan import TrainingPlan
@@ -82,36 +81,36 @@ def main() -> None:
     text, alone = "", None
     for places, name in ((1, "Single images"), (size, f"Pools of {size}")):
         reporter.line(f"reading {name.lower()}")
-        ground = read_ground(model, views, places, given.pools, given.measured_pools, given.seed)
-        shipped = fit_mixture(ground.learnt.vectors, ground.held_out.vectors, seed=given.seed)
+        outputs = read_outputs(model, views, places, given.pools, given.measured_pools, given.seed)
+        shipped = fit_mixture(outputs.learnt.vectors, outputs.held_out.vectors, seed=given.seed)
         own = stored.individual if places == 1 else stored.counting[size]
-        trials = []
-        for trial, scores in tried(ground, shipped, own.mixture, alone, given.seed):
-            trials.append((trial, scores))
-            reporter.line(f"{name.lower()}: {trial}")
-        text += f"**{name}**, {numbers(ground, places)}\n\n{area_table(ground, trials)}\n"
+        candidates = []
+        for candidate, scores in tried(outputs, shipped, own.mixture, alone, given.seed):
+            candidates.append((candidate, scores))
+            reporter.line(f"{name.lower()}: {candidate}")
+        text += f"**{name}**, {numbers(outputs, places)}\n\n{area_table(outputs, candidates)}\n"
         if places == 1:
-            alone = dict(trials)[COMBINED]
+            alone = dict(candidates)[COMBINED]
         else:
-            text += f"**Counts** in pools of {size}\n\n{count_table(ground, shipped.mixture, size)}\n"
+            text += f"**Counts** in pools of {size}\n\n{count_table(outputs, shipped.mixture, size)}\n"
     print(text)
     if given.out is not None:
         given.out.write_text(text)
 
 
 def tried(
-    ground: Ground, shipped: FittedMixture, stored: Mixture, alone: Scores | None, seed: int
+    outputs: NetworkOutputs, shipped: FittedMixture, stored: GaussianMixture, alone: Scores | None, seed: int
 ) -> Iterator[tuple[str, Scores]]:
-    """Names of all trials and scores of the few, higher = more off-topic; the first is as in training.
+    """Names of all candidates and scores of the few, higher = more off-topic; the first is as in training.
 
     Args:
-        ground: What was read.
+        outputs: What was read.
         shipped: The density as it is fitted in training.
         stored: That of the run, which was fitted to other pools.
         alone: Scores of single images, by split, for pools.
         seed: Of EM.
     """
-    learnt, held_out, few = ground.learnt, ground.held_out, ground.few
+    learnt, held_out, few = outputs.learnt, outputs.held_out, outputs.few
 
     def fit(layer: str = LAST, form: Callable[[Floats], Floats] = np.asarray, **how: Any) -> FittedMixture:
         return fit_mixture(form(learnt.layers[layer]), form(held_out.layers[layer]), seed=seed, **how)
@@ -134,7 +133,7 @@ def tried(
         yield f"vectors: {name}; {chosen(found)}", density(found, form=form)
     found = fit(standardise=False)
     yield f"vectors: features not standardised; {chosen(found)}", density(found)
-    along = (shipped.best.dimensions,)
+    along = (shipped.mixture.dimensions,)
     for clusters in (1, 2, 5, 12):
         found = fit(clusters=(clusters,), dimensions=along)
         yield f"K fixed; {chosen(found)}", density(found)
@@ -149,13 +148,13 @@ def tried(
         scores(lambda said: near.kneighbors(unit(said.vectors))[0].mean(axis=1)),
     )
     yield "the network's logits", scores(lambda said: badness(said.logits))
-    counted = by_reading(ground, shipped.mixture, largest=1, combine=True)
+    counted = by_reading(outputs, shipped.mixture, largest=1, combine=True)
     yield (
         COMBINED,
-        {s: badness(counted[s][0])[all_.pools.counts <= 1] for s, all_ in ground.measured.items()},
+        {s: badness(counted[s][0])[all_.pools.counts <= 1] for s, all_ in outputs.measured.items()},
     )
     both = fit_mixture(
-        np.concatenate([learnt.vectors, ground.other_views.vectors]), held_out.vectors, seed=seed
+        np.concatenate([learnt.vectors, outputs.other_views.vectors]), held_out.vectors, seed=seed
     )
     yield f"fitted to a random view of the training images too; {chosen(both)}", density(both)
     for fitted, found in (("", shipped), (", fitted to a random view too", both)):
@@ -163,15 +162,15 @@ def tried(
             name = " and ".join(f"±{angle:g}°" for angle in ANGLES[:number:2])
             yield (
                 f"mean of upright and turned by {name}{fitted}",
-                {s: mean_of([few[s], *ground.turned[s][:number]], found.mixture) for s in few},
+                {s: mean_of([few[s], *outputs.turned[s][:number]], found.mixture) for s in few},
             )
         yield (
             f"every image turned at random by up to {ROTATION:g}°{fitted}",
-            {s: found.mixture.scores(said.vectors) for s, said in ground.at_random.items()},
+            {s: found.mixture.scores(said.vectors) for s, said in outputs.at_random.items()},
         )
     yield (
         "logits, mean of upright and all turned",
-        {s: np.mean([badness(v.logits) for v in (few[s], *ground.turned[s])], axis=0) for s in few},
+        {s: np.mean([badness(v.logits) for v in (few[s], *outputs.turned[s])], axis=0) for s in few},
     )
     if alone is not None:
         yield (
@@ -181,10 +180,10 @@ def tried(
 
 
 def by_reading(
-    ground: Ground, mixture: Mixture, *, largest: int, combine: bool
+    outputs: NetworkOutputs, mixture: GaussianMixture, *, largest: int, combine: bool
 ) -> dict[str, tuple[NDArray[np.float32], NDArray[np.int64]]]:
     """Evidence and counts of all measured, by split; each half of the validation ones by the other half."""
-    val, test = (ground.measured[split] for split in MEASURED)
+    val, test = (outputs.measured[split] for split in MEASURED)
 
     def learn(own: NDArray[np.bool_]) -> OutlierReading:
         part = val.only(own)
@@ -201,11 +200,13 @@ def by_reading(
 
 
 def chosen(found: FittedMixture) -> str:
-    best = found.best
-    return f"K = {best.clusters}, {best.covariance}, {best.dimensions} directions, +{best.shrinkage:g}"
+    mixture = found.mixture
+    return (
+        f"K = {mixture.clusters}, {found.covariance}, {mixture.dimensions} directions, +{found.shrinkage:g}"
+    )
 
 
-def mean_of(views: list[Said], mixture: Mixture) -> NDArray[np.float64]:
+def mean_of(views: list[Said], mixture: GaussianMixture) -> NDArray[np.float64]:
     mean: NDArray[np.float64] = np.mean([mixture.scores(said.vectors) for said in views], axis=0)
     return mean
 
@@ -218,36 +219,36 @@ def roots(vectors: Floats) -> Floats:
     return np.sign(vectors) * np.sqrt(np.abs(vectors))
 
 
-def numbers(ground: Ground, places: int) -> str:
+def numbers(outputs: NetworkOutputs, places: int) -> str:
     """What the areas rest on, in two sentences."""
     what, kinds = ("images", ("on topic", "off")) if places == 1 else ("pools", ("with none", "with one"))
     parts = []
     for split, name in MEASURED.items():
-        none, one = np.bincount(ground.few[split].pools.counts, minlength=2)
+        none, one = np.bincount(outputs.few[split].pools.counts, minlength=2)
         parts.append(f"{name} {none} {kinds[0]} and {one} {kinds[1]}")
-    return f"AUC. Fitted to {len(ground.learnt.pools)} on-topic training {what}; {', '.join(parts)}."
+    return f"AUC. Fitted to {len(outputs.learnt.pools)} on-topic training {what}; {', '.join(parts)}."
 
 
-def area_table(ground: Ground, trials: list[tuple[str, Scores]]) -> str:
+def area_table(outputs: NetworkOutputs, candidates: list[tuple[str, Scores]]) -> str:
     lines = [
         "| tried | validation | against the first | test | against the first |",
         "|---|---|---|---|---|",
     ]
-    for name, scores in trials:
+    for name, scores in candidates:
         row = [name]
-        for split, said in ground.few.items():
-            bad, first = said.pools.counts, trials[0][1][split]
-            row.append(shown(area(scores[split], bad, said.groups)))
+        for split, said in outputs.few.items():
+            bad, first = said.pools.counts, candidates[0][1][split]
+            row.append(shown(auc_estimate(scores[split], bad, groups=said.groups)))
             row.append(
                 ""
-                if scores is trials[0][1]
-                else shown(area_gain(scores[split], first, bad, said.groups), "+")
+                if scores is candidates[0][1]
+                else shown(auc_difference(scores[split], first, bad, groups=said.groups), "+")
             )
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
 
 
-def count_table(ground: Ground, mixture: Mixture, size: int) -> str:
+def count_table(outputs: NetworkOutputs, mixture: GaussianMixture, size: int) -> str:
     """How well the histogram counts, by its largest count t; the last row is the bundle's own reading."""
     lines = [
         "| read by | split | exact | within one | 0 read as 0 | 1 read as more than 0 |",
@@ -255,9 +256,9 @@ def count_table(ground: Ground, mixture: Mixture, size: int) -> str:
     ]
     rows = [(f"histogram, t = {t}", t, False) for t in LARGEST_COUNTS if t <= size]
     for name, largest, combine in [*rows, (f"density and logits, up to {size}", size, True)]:
-        found = by_reading(ground, mixture, largest=largest, combine=combine)
+        found = by_reading(outputs, mixture, largest=largest, combine=combine)
         for split, what in MEASURED.items():
-            true = ground.measured[split].pools.counts
+            true = outputs.measured[split].pools.counts
             inside = true <= largest
             away = np.abs(found[split][1] - true)
             shares = [
@@ -266,15 +267,14 @@ def count_table(ground: Ground, mixture: Mixture, size: int) -> str:
                 away[true == 0] == 0,
                 found[split][1][true == 1] > 0,
             ]
-            row = [name, what, *(shown(proportion([hit.sum()], [len(hit)]), digits=3) for hit in shares)]
+            row = [name, what, *(shown(proportion(hit.sum(), len(hit)), digits=3) for hit in shares)]
             lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
 
 
-def shown(found: Estimate | Proportion, sign: str = "", digits: int = 4) -> str:
+def shown(found: Estimate, sign: str = "", digits: int = 4) -> str:
     """A value and its interval, without leading zeros."""
-    value, low, high = (f"{x:{sign}.{digits}f}" for x in (found.value, found.low, found.high))
-    return re.sub(r"\b0\.", ".", f"{value} [{low}, {high}]")
+    return re.sub(r"\b0\.", ".", f"{found:{sign}.{digits}f}")
 
 
 if __name__ == "__main__":

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from poolsieve.evaluation.context import EvaluationContext
 from poolsieve.evaluation.feature_cache import LabelledImages, cache_folder, hold_cache, record_images
-from poolsieve.evaluation.ground import Ground, ReadPools, calibrate_on, read_drawn_pools
+from poolsieve.evaluation.known_pools import ReadPools, calibrate_on, read_drawn_pools
 from poolsieve.evaluation.mixtures import Mixture
-from poolsieve.evaluation.pool_memory import PoolMemory
+from poolsieve.evaluation.pool_cache import PoolCache
 from poolsieve.evaluation.recorded_networks import ImageRecords, RecordedNetworks
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.outliers import OutlierReadings
@@ -31,7 +32,7 @@ _POOLS_FILE = "pools.log"
 
 
 @dataclass(frozen=True)
-class Site:
+class RecordedSplit:
     """Recorded images of one split at one resolution.
 
     Attributes:
@@ -80,8 +81,8 @@ class Resolution:
     bundle: Bundle
     engine: Engine
     evidence: Evidence
-    tuning: Site | None
-    measuring: Site
+    tuning: RecordedSplit | None
+    measuring: RecordedSplit
     recordings: Recordings | None = None
 
     @cached_property
@@ -93,11 +94,11 @@ class Resolution:
             return self.engine
         return open_engine(self.bundle, self.engine.name, threads=self.engine.threads)
 
-    def ground(self, site: Site | None, mixture: Mixture, seed: int) -> Ground:
-        """Where schemes are tried on a mixture of one split, or set up if there are no images of it."""
+    def context(self, recorded: RecordedSplit | None, mixture: Mixture, seed: int) -> EvaluationContext:
+        """Where schemes are run on a mixture of one split, or set up if there are no images of it."""
         config = self.bundle.config
-        return Ground(
-            None if site is None else site.networks,
+        return EvaluationContext(
+            None if recorded is None else recorded.networks,
             self.evidence,
             config.cost,
             config.pool_sizes,
@@ -119,20 +120,20 @@ def images_of(dataset: ImageDataset, split: str) -> LabelledImages:
     )
 
 
-def open_site(
+def open_split(
     held: ExitStack,
     cache_dir: Path,
     engine: Engine,
     bundle: Bundle,
     images: LabelledImages,
     reporter: Reporter,
-) -> Site:
+) -> RecordedSplit:
     """Record what the networks say of images, or open what was recorded; `held` closes all of it."""
     folder = held.enter_context(hold_cache(cache_folder(cache_dir, engine, images)))
     named = replace(images, name=f"{images.name}, {bundle.config.input_size} px")
     records = record_images(folder, engine, named, reporter)
-    memory = held.enter_context(PoolMemory(folder / _POOLS_FILE))
-    return Site(images, records, RecordedNetworks(records, engine, memory, outliers=bundle.outliers))
+    cache = held.enter_context(PoolCache(folder / _POOLS_FILE))
+    return RecordedSplit(images, records, RecordedNetworks(records, engine, cache, outliers=bundle.outliers))
 
 
 def recalibrated(
@@ -149,16 +150,17 @@ def recalibrated(
     assert part.tuning is not None
     if outliers is not None:
         tuning, measuring = (
-            replace(site, networks=site.networks.read_by(outliers)) for site in (part.tuning, part.measuring)
+            replace(recorded, networks=recorded.networks.read_by(outliers))
+            for recorded in (part.tuning, part.measuring)
         )
         part = replace(part, tuning=tuning, measuring=measuring)
-    config, site = part.bundle.config, part.tuning
-    assert site is not None
+    config, recorded = part.bundle.config, part.tuning
+    assert recorded is not None
     calibration = calibrate_on(
-        site.logits,
-        site.records.head_logits,
-        site.images.labels,
-        site.read_pools(config.pool_sizes, pools, seed, config.merge == "gated"),
+        recorded.logits,
+        recorded.records.head_logits,
+        recorded.images.labels,
+        recorded.read_pools(config.pool_sizes, pools, seed, config.merge == "gated"),
         by_density=outliers is not None and outliers.individual.by_density,
     )
     known = part.bundle.calibration

@@ -25,11 +25,11 @@ _LARGEST = 1 << 28
 """Numbers in a record at most; more must be damage."""
 
 
-class PoolMemory:
-    """A memory of rows of numbers by the pools that they were read from; a context manager.
+class PoolCache:
+    """Rows of numbers by the pools that they were read from; a context manager.
 
     Args:
-        path: The file; None remembers in this process only.
+        path: The file; None keeps them in this process only.
 
     Attributes:
         recalled: Pools that were asked for and known.
@@ -45,7 +45,7 @@ class PoolMemory:
             self._stream = path.open("a+b")
             self._read()
 
-    def __enter__(self) -> PoolMemory:
+    def __enter__(self) -> PoolCache:
         return self
 
     def __exit__(

@@ -1,4 +1,4 @@
-"""Where schemes are tried: networks, what their outputs are worth, and a mixture of known images."""
+"""Pools and images of known content: how they are read, and what that says of the networks' outputs."""
 
 from __future__ import annotations
 
@@ -7,61 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.calibration import (
-    EVEN,
-    Calibration,
-    calibrate_counting,
-    fit_scaling,
-    paired,
-    roc_curve,
-)
-from poolsieve.evaluation.mixtures import Mixture
-from poolsieve.evaluation.trials import Trial, run_scheme
-from poolsieve.recordings import Recordings
-from poolsieve.schemes import Evidence, Scheme
-from poolsieve.schemes.cost import Price
+from poolsieve.calibration import EVEN, Calibration, calibrate_counting, fit_scaling, paired, roc_curve
 from poolsieve.schemes.runner import Networks
 from poolsieve.training.sampling import draw_pools, pool_shares, split_by_shares
 
 _BLOCK = 64
-
-
-@dataclass(frozen=True)
-class Ground:
-    """A mixture, and networks to judge it with.
-
-    Attributes:
-        networks: Most often `RecordedNetworks`; None where there are no images to try anything on, but a
-            prevalence to set methods up for.
-        evidence: What their outputs are worth.
-        price: Multiply-adds of the networks.
-        pool_sizes: Pool sizes that they read.
-        gated: Whether features are multiplied by the gate before they are merged.
-        mixture: What to judge.
-        seed: Decides who shares a pool with whom.
-        recordings: What the bundle's plans are made of, if it has any.
-    """
-
-    networks: Networks | None
-    evidence: Evidence
-    price: Price
-    pool_sizes: tuple[int, ...]
-    gated: bool
-    mixture: Mixture
-    seed: int
-    recordings: Recordings | None = None
-
-    @property
-    def has_images(self) -> bool:
-        """Whether anything can be tried here."""
-        return self.networks is not None
-
-    def run(self, scheme: Scheme) -> Trial:
-        """Judge the mixture by a scheme."""
-        assert self.networks is not None, "there are no images to run a scheme on"
-        return run_scheme(
-            scheme, self.mixture, self.networks, self.evidence, self.price, gated=self.gated, seed=self.seed
-        )
 
 
 @dataclass(frozen=True)
