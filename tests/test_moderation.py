@@ -186,4 +186,4 @@ def test_loading_needs_a_bundle(tmp_path):
 
 
 def test_every_scheme_is_made_from_the_bundles_pool_sizes():
-    assert make_scheme("adaptive", (4, 16)).pool_size == 16
+    assert make_scheme("adaptive", (4, 16)).get("pool_size") == 16

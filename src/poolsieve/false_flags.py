@@ -44,8 +44,8 @@ def detection_rates(
         plan: File of the plan that it followed, if that was given.
     """
     bundle, scheme, follower = moderator.bundle, moderator.scheme, moderator.totals.follower
-    if plan is not None:
-        promised = load_plan(plan, bundle=bundle.hash)
+    promised = None if plan is None else load_plan(plan, bundle=bundle.hash)
+    if isinstance(promised, Plan):
         return DetectionRates(promised.sensitivity, promised.specificity, "that its plan promises")
     if follower is not None:
         shares = _shares(follower, moderator.totals)

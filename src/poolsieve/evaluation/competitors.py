@@ -18,6 +18,7 @@ from poolsieve.decoders import DecoderChoice, parse_decoder
 from poolsieve.evaluation.context import EvaluationContext
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.schemes import Scheme, make_scheme
+from poolsieve.schemes.scheme import SCHEMES
 
 NOT_TUNED = "defaults"
 """What is said of methods that there were no validation images for."""
@@ -135,11 +136,14 @@ class TunedScheme(Competitor):
 
     Attributes:
         scheme: Its name.
-        grid: Values to try of its parameters.
     """
 
     scheme: str = "adaptive"
-    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    @property
+    def grid(self) -> dict[str, tuple[Any, ...]]:
+        """Values to try of its parameters: what its stages find worth searching."""
+        return Scheme(SCHEMES[self.scheme]).grid()
 
     def prepare(self, tuning: EvaluationContext) -> Setup:
         """Try every setting."""
@@ -154,7 +158,7 @@ class TunedScheme(Competitor):
         equal = [entry for entry in tried if entry[0] >= wanted]
         chosen = max(equal, key=lambda entry: entry[1]) if equal else max(tried, key=lambda entry: entry[:2])
         scheme = chosen[2]
-        tuned = ", ".join(f"{name}={getattr(scheme, name)}" for name in self.grid)
+        tuned = ", ".join(f"{name}={scheme.get(name)}" for name in self.grid)
         return Setup(scheme, tuned if equal else f"{tuned} (below individual testing)")
 
     def variants(self, context: EvaluationContext) -> Iterator[Scheme]:
@@ -191,7 +195,6 @@ class PlannedScheme(Competitor):
         )
 
 
-_RETESTS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 COMPETITORS: dict[str, Competitor] = {
     competitor.name: competitor
     for competitor in (
@@ -203,16 +206,9 @@ COMPETITORS: dict[str, Competitor] = {
         TunedDecoder("mip", "MIP", decoder="mip"),
         TunedDecoder("bp-hard", "BP, hard", decoder="bp-hard"),
         TunedDecoder("bp", "BP, soft", decoder="bp"),
-        TunedScheme(
-            "glance", "Glance", glances=True, scheme="glance", grid={"clear_below": (3e-5, 1e-4, *_RETESTS)}
-        ),
-        TunedScheme("cascade", "Cascade", scheme="cascade", grid={"clear_below": _RETESTS}),
-        TunedScheme(
-            "adaptive",
-            "Adaptive",
-            scheme="adaptive",
-            grid={"pools_per_image": (1, 2), "retest_above": _RETESTS},
-        ),
+        TunedScheme("glance", "Glance", glances=True, scheme="glance"),
+        TunedScheme("cascade", "Cascade", scheme="cascade"),
+        TunedScheme("adaptive", "Adaptive", scheme="adaptive"),
         PlannedScheme("auto", "Planned", planned=True),
         PlannedScheme("adaptive-planned", "Adaptive, planned", planned=True, by_name=True, only="adaptive"),
         FixedScheme("downsample", "Downsample", half=True),

@@ -44,6 +44,8 @@ def choose_scheme(
             other = next(iter(given), "scheme" if scheme != AUTO else "target")
             raise ValueError(f"a plan holds the scheme and all its parameters; leave out {other}")
         loaded = load_plan(plan, bundle=bundle.hash)
+        if isinstance(loaded, Scheme):
+            return loaded, None
         return make_scheme(loaded.scheme, sizes, **loaded.parameters), None
     if scheme != AUTO:
         if target is not None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from poolsieve.files import write_atomically
 from poolsieve.planning.outcomes import THRESHOLDS, USUAL_THRESHOLD
 from poolsieve.recordings import Recordings
+from poolsieve.schemes import Scheme
 from poolsieve.statistics import Estimate
 
 FORMAT = 2
@@ -158,21 +159,31 @@ def save_plan(plan: Plan, path: str | os.PathLike[str], *, bundle: str) -> Path:
     return write_atomically(path, (json.dumps(values, indent=2, allow_nan=False) + "\n").encode())
 
 
-def load_plan(path: str | os.PathLike[str], *, bundle: str) -> Plan:
-    """Read what `save_plan` wrote.
+def load_plan(path: str | os.PathLike[str], *, bundle: str) -> Plan | Scheme:
+    """Read what `save_plan` wrote, or a scheme that somebody wrote down, which promises nothing.
+
+    The latter is a list of stages: `{"stages": [{"stage": "head"}, {"stage": "test"}], "prevalence": 0.01}`;
+    see `poolsieve.schemes.Scheme`.
 
     Raises:
-        ValueError: It is no plan, or one for another bundle.
+        ValueError: It is no plan, or one for another bundle, or stages that make no sense.
     """
     try:
         values = json.loads(Path(path).read_bytes())
-        if not isinstance(values, dict) or values.get("format") != FORMAT:
+        by_hand = isinstance(values, dict) and "stages" in values
+        if not by_hand and (not isinstance(values, dict) or values.get("format") != FORMAT):
             raise ValueError(f"not a plan of format {FORMAT}")
-        plan = Plan.from_json(values["plan"] if isinstance(values.get("plan"), dict) else {})
+        if not by_hand:
+            plan = Plan.from_json(values["plan"] if isinstance(values.get("plan"), dict) else {})
     except ValueError as error:
         raise ValueError(
             f"{path} is no plan ({error}); make one with: poolsieve plan BUNDLE --prevalence P --out FILE"
         ) from error
+    if by_hand:
+        try:
+            return Scheme.from_json(values)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path}: {error}") from error
     if values.get("bundle") != bundle:
         raise ValueError(f"{path} was made for another bundle (or before it was recorded anew); plan again")
     return plan

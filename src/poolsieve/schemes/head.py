@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, BundleConfig
 from poolsieve.schemes.cost import FRONT, HEAD, Part
-from poolsieve.schemes.looking import BOUNDS, Look
+from poolsieve.schemes.looking import Look
 from poolsieve.schemes.runner import Chunk, Images
 from poolsieve.schemes.stages import register_stage
 
@@ -22,8 +21,6 @@ class Head(Look):
 
     Without bounds it gives pools their priors; a bundle whose head is not calibrated then does without.
     """
-
-    grid: ClassVar = {"clear_below": BOUNDS}
 
     def evidence(self, chunk: Chunk, images: Images) -> NDArray[np.float64]:
         """By the head's calibrated logits."""

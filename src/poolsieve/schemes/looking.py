@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +48,18 @@ class Look(Stage):
         """Whether what it sees is worth anything."""
         return True
 
+    @property
+    def bounded(self) -> bool:
+        """Whether it decides anything; else it only gives priors."""
+        return self.clear_below > 0 or self.flag_above < 1 or self.test_above < 1
+
+    def grid(self) -> dict[str, tuple[Any, ...]]:
+        """Bounds below which images are clear."""
+        return {"clear_below": BOUNDS} if self.bounded else {}
+
     def look(self, undecided: Undecided) -> None:
         """Look, and decide by the bounds; without bounds the look waits until somebody needs it."""
-        if self.clear_below == 0 and self.flag_above == self.test_above == 1:
+        if not self.bounded:
             if self.known(undecided.chunk):
                 undecided.later.append(self._see)
             return

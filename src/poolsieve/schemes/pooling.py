@@ -91,7 +91,8 @@ class PoolStage(Stage):
                     poolings += [pooling] if pooling.pool_count < len(numbers) else []
         if not poolings:
             return None
-        return together([(pooling, chunk.read_pools(pooling)) for pooling in poolings])
+        needed = np.flatnonzero(undecided.open)  # what is set aside is tested later and needs its front too
+        return together([(pooling, chunk.read_pools(pooling, needed)) for pooling in poolings])
 
     def _design_of(self, size: int, images: int, chunk: int) -> Pooling:
         return self.design_for(images, chunk)

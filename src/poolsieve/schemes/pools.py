@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,6 @@ class Pools(BalancedPools):
         large_below: Posterior by earlier looks below which images share larger pools; 0 for one size.
         large_pool_size: Images in a larger pool.
     """
-
-    grid: ClassVar = {"pools_per_image": (1, 2), "retest_above": BOUNDS}
 
     retest_above: float = parameter(0.01, Interval(low=0, high=1))
     large_below: float = parameter(0.0, Interval(low=0, high=1))
@@ -64,6 +62,10 @@ class Pools(BalancedPools):
         if size == self.pool_size:
             return self.design_for(images, chunk)
         return design_from(images, size, self.pools_per_image)
+
+    def grid(self) -> dict[str, tuple[Any, ...]]:
+        """One or two pools per image, and bounds from which images are tested."""
+        return {"pools_per_image": (1, 2), "retest_above": BOUNDS}
 
     def values(self, readings: Readings, pooling: Pooling, priors: Values) -> Values:
         """Posteriors by belief propagation."""

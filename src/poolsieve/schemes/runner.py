@@ -178,12 +178,17 @@ class Chunk:
         held = dealt[(dealt != NO_IMAGE).any(axis=1)]
         return Pooling(held, len(self), pool_size=design.pool_size)
 
-    def read_pools(self, pooling: Pooling) -> Readings:
-        """What the counting network says of the pools."""
-        members = np.flatnonzero(pooling.image_weights)
-        features, gate = self.features(members), None
+    def read_pools(self, pooling: Pooling, images: Images | None = None) -> Readings:
+        """What the counting network says of the pools.
+
+        Args:
+            pooling: The pools.
+            images: Images that the front is run on, those of the pools among them; None for all.
+        """
+        images = self.everyone if images is None else images
+        features, gate = self.features(images), None
         if self._gated:
-            self._look(members)
+            self._look(images)
             gate = self._heads.take(0)
         with self.meter.time("pools"):
             self.meter.runs[POOLS.name] += pooling.pool_count

@@ -118,6 +118,10 @@ class Scheme:
         work.runs[POOLS.name] += pools
         return work
 
+    def grid(self) -> dict[str, tuple[Any, ...]]:
+        """Values of parameters that are worth searching, those of every stage."""
+        return {name: values for stage in self.stages for name, values in stage.grid().items()}
+
     def prepare(self, pool_sizes: Sequence[int]) -> None:
         """Raise ValueError if a bundle with these pool sizes, or no design, can serve full chunks."""
         for stage in self.stages:

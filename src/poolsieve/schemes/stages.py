@@ -190,8 +190,6 @@ class Stage(ABC):
     """Whether it leaves nothing undecided, so that it is the last stage."""
     pools: ClassVar[bool] = False
     """Whether images are looked at in pools."""
-    grid: ClassVar[dict[str, tuple[Any, ...]]] = {}
-    """Values of parameters that are worth searching, for evaluations."""
 
     def __post_init__(self) -> None:
         for one in dataclasses.fields(self):
@@ -219,6 +217,10 @@ class Stage(ABC):
         """Add what it runs on a share of the images to what is run for each image."""
         for part in self.parts(gated=gated):
             work.runs[part.name] = max(work.runs[part.name], share)
+
+    def grid(self) -> dict[str, tuple[Any, ...]]:
+        """Values of its parameters that are worth searching."""
+        return {}
 
     def check(self, pool_sizes: Sequence[int]) -> None:  # noqa: B027 - most stages need nothing of the bundle
         """Raise ValueError if a bundle with these pool sizes cannot run it."""

@@ -1,0 +1,238 @@
+"""Any list of stages that makes sense runs, costs what is reckoned for it, and can be written down."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from planted import COST, Doubting, planted_bundle, planted_moderator, planted_pixels, write_images
+
+from poolsieve.moderation import Moderator
+from poolsieve.planning.choosing import choose_scheme
+from poolsieve.schemes import (
+    Chunk,
+    CostMeter,
+    DecodedPools,
+    DisjointPools,
+    Evidence,
+    Glance,
+    Head,
+    Pools,
+    Scheme,
+    Test,
+    list_schemes,
+    list_stages,
+    make_scheme,
+    make_stage,
+)
+from poolsieve.schemes.scheme import SCHEMES
+
+LOOKS = st.sampled_from([Head, Glance])
+BOUNDS = st.sampled_from([0.0, 0.001, 0.004, 0.02, 0.3])
+
+
+@st.composite
+def looks(draw):
+    clear_below = draw(BOUNDS)
+    return draw(LOOKS)(
+        clear_below=clear_below,
+        flag_above=draw(st.sampled_from([1.0, 0.9])),
+        test_above=draw(st.sampled_from([1.0, 0.5, max(0.1, clear_below)])),
+    )
+
+
+@st.composite
+def pool_stages(draw):
+    size = draw(st.sampled_from([4, 8]))
+    if draw(st.booleans()):
+        return DisjointPools(pool_size=size)
+    return Pools(
+        pool_size=size,
+        pools_per_image=draw(st.integers(1, 2)),
+        retest_above=draw(st.sampled_from([0.001, 0.01, 0.3])),
+        **({"large_below": 0.005, "large_pool_size": 8} if size == 4 and draw(st.booleans()) else {}),
+    )
+
+
+@st.composite
+def schemes(draw):
+    first = draw(st.lists(looks() | pool_stages(), max_size=3))
+    names = [stage.name for stage in first if not stage.pools]
+    first = [stage for stage in first if stage.pools or names.count(stage.name) == 1]
+    last = draw(
+        st.builds(Test, threshold=st.just(0.5), recompute=st.booleans())
+        | st.builds(DecodedPools, decoder=st.sampled_from(["mip", "bp"]))
+    )
+    prevalence = draw(st.sampled_from([0.001, 0.01, 0.1]))
+    return Scheme((*first, last), chunk=104, prevalence=prevalence)
+
+
+def decide(scheme, truth, merge, seed, head=True):
+    bundle, engine = planted_bundle(merge=merge, head=head), Doubting()
+    meter = CostMeter(COST)
+    chunk = Chunk(
+        engine,
+        Evidence(bundle.calibration),
+        meter,
+        planted_pixels(truth),
+        np.arange(len(truth)),
+        len(truth),
+        gated=merge == "gated",
+    )
+    return scheme.decide(chunk, np.random.default_rng(seed)), meter, engine
+
+
+class Watched:
+    """Remembers how many images each stage looked at, if it did."""
+
+    def __init__(self, patch):
+        self.reached = {}
+        for kind in (Head, Glance):
+            patch.setattr(kind, "_see", self._watch(kind._see))
+        for kind in (Pools, DisjointPools, Test, DecodedPools):
+            patch.setattr(kind, "look", self._watch(kind.look))
+
+    def _watch(self, look):
+        def watched(stage, undecided):
+            number, pools = int(undecided.open.sum()), undecided.chunk.meter.runs["pools"]
+            look(stage, undecided)
+            if not stage.pools or undecided.chunk.meter.runs["pools"] > pools:
+                self.reached[id(stage)] = stage, number
+
+        return watched
+
+    def work(self, scheme, meter, images, gated):
+        """What is reckoned from that."""
+        reaching = [self.reached.pop(id(stage), (stage, 0))[1] / images for stage in scheme.stages]
+        work = scheme.work(COST, reaching, meter.runs["pools"] / images, gated=gated)
+        for stage, number in self.reached.values():  # tests of what one-shot pools leave
+            stage.reckon(work, number / images, gated=gated)
+        return work
+
+
+MERGES = st.sampled_from(["gated", "max"])
+
+
+@given(scheme=schemes(), bad=st.integers(0, 12), seed=st.integers(0, 99), merge=MERGES)
+@settings(deadline=None, max_examples=150)
+def test_any_sensible_list_decides_about_every_image_and_finds_the_bad_ones(scheme, bad, seed, merge):
+    truth = np.random.default_rng(seed).permutation(104) < bad
+    decision, meter, engine = decide(scheme, truth, merge, seed)
+    assert set(decision.decided_by) <= {"head", "glance", "pools", "individual"}
+    assert not decision.flags[~truth].any()  # perfect networks raise no alarm
+    assert meter.images == 104
+    ran = {"glance": "glance", "front": "front", "head": "head", "pools": "pooled", "retests": "individual"}
+    assert {part: engine.rows[name] for part, name in ran.items()} == {part: meter.runs[part] for part in ran}
+
+
+@given(scheme=schemes(), bad=st.integers(0, 12), seed=st.integers(0, 99), merge=MERGES)
+@settings(deadline=None, max_examples=150)
+def test_what_is_reckoned_is_what_the_meter_counts(scheme, bad, seed, merge):
+    """From how many images reach each stage, and how many pools there are, follows the cost."""
+    truth = np.random.default_rng(seed).permutation(104) < bad
+    with pytest.MonkeyPatch.context() as patch:
+        watched = Watched(patch)
+        _, meter, _ = decide(scheme, truth, merge, seed)
+    work = watched.work(scheme, meter, 104, merge == "gated")
+    assert work.share == pytest.approx(meter.share, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", list_schemes())
+@pytest.mark.parametrize("merge", ["gated", "max"])
+@pytest.mark.parametrize("bad", [0, 3, 10])
+def test_named_schemes_cost_what_is_reckoned_exactly(name, merge, bad):
+    scheme = make_scheme(name, (4, 8))
+    truth = np.random.default_rng(bad).permutation(scheme.chunk_size) < bad
+    n = len(truth)
+    with pytest.MonkeyPatch.context() as patch:
+        watched = Watched(patch)
+        _, meter, _ = decide(scheme, truth, merge, 0)
+    assert watched.work(scheme, meter, n, merge == "gated").share == pytest.approx(meter.share, rel=1e-12)
+
+
+NONSENSE = [
+    ((), "at least one stage"),
+    ((Head(),), "leaves images undecided"),
+    ((Test(), Head()), "leaves nothing undecided"),
+    ((DecodedPools(), Test()), "leaves nothing undecided"),
+    ((Head(), Head(clear_below=0.1), Test()), "a second head sees nothing new"),
+]
+
+
+@pytest.mark.parametrize(("stages", "reason"), NONSENSE)
+def test_lists_that_make_no_sense_are_refused_with_the_reason(stages, reason):
+    with pytest.raises(ValueError, match=reason):
+        Scheme(stages)
+
+
+@given(scheme=schemes())
+def test_a_scheme_is_written_down_and_read_back(scheme):
+    assert Scheme.from_json(json.loads(json.dumps(scheme.to_json()))) == scheme
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"stages": "head"}, "looks like"),
+        ({"stages": [{"clear_below": 1}]}, "looks like"),
+        ({"stages": [{"stage": "hed"}, {"stage": "test"}]}, "no stage is named 'hed'"),
+        ({"stages": [{"stage": "head", "below": 1}, {"stage": "test"}]}, "head has no parameter 'below'"),
+        ({"stages": [{"stage": "test"}], "chunks": 3}, "no 'chunks'"),
+        ({"stages": [{"stage": "test", "threshold": 7}]}, "threshold=7"),
+    ],
+)
+def test_what_is_wrong_with_a_written_list_is_said(values, reason):
+    with pytest.raises(ValueError, match=reason):
+        Scheme.from_json(values)
+
+
+def test_a_file_of_stages_is_a_plan(tmp_path):
+    file = tmp_path / "stages.json"
+    file.write_text(
+        '{"stages": [{"stage": "glance"}, {"stage": "pools", "pool_size": 4}, {"stage": "test"}]}'
+    )
+    bundle = planted_bundle()
+    scheme, _ = choose_scheme(bundle, "auto", None, file, {})
+    moderator = Moderator(bundle, Doubting(), scheme, seed=1)
+    truth = np.random.default_rng(0).permutation(104) < 3
+    verdicts = list(moderator.moderate([str(f) for f in write_images(tmp_path / "photos", truth)]))
+    assert [v.status == "flagged" for v in verdicts] == truth.tolist()
+    assert verdicts[0].scheme.startswith("glance(clear_below=0.001")
+    file.write_text('{"stages": [{"stage": "pools", "pool_size": 32}, {"stage": "test"}]}')
+    with pytest.raises(ValueError, match=r"pool_size=32, but the bundle has networks for pools of 4, 8"):
+        Moderator(bundle, Doubting(), choose_scheme(bundle, "auto", None, file, {})[0])
+    file.write_text('{"stages": [{"stage": "head"}]}')
+    with pytest.raises(ValueError, match=r"stages.json: head leaves images undecided"):
+        choose_scheme(bundle, "auto", None, file, {})
+
+
+def test_every_stage_is_in_a_scheme_or_can_be_made_by_name():
+    used = {stage.name for stages in SCHEMES.values() for stage in stages}
+    assert used == set(list_stages())
+    for name in list_stages():
+        assert make_stage(name).name == name
+
+
+def test_only_images_that_a_glance_leaves_have_a_front_and_a_head():
+    truth = np.random.default_rng(5).permutation(104) < 4
+    scheme = Scheme((Glance(), Head(), Test()), chunk=104)
+    decision, meter, _ = decide(scheme, truth, "gated", 0)
+    left = (decision.decided_by != "glance").sum()
+    assert meter.runs["front"] == meter.runs["head"] == left < 60
+    assert np.array_equal(decision.flags, truth)
+
+
+def test_a_named_scheme_is_its_list():
+    truth = np.arange(96) % 20 == 0
+    pixels = list(planted_pixels(truth))
+    for name in list_schemes():
+        by_name = planted_moderator(name, engine=Doubting(), chunk=104)
+        by_list = Moderator(
+            planted_bundle(), Doubting(), Scheme(by_name.scheme.stages, chunk=104), seed=7, reading_threads=2
+        )
+        one, other = (
+            [(v.status, v.score, v.decided_by, v.pools) for v in each.moderate(pixels)]
+            for each in (by_name, by_list)
+        )
+        assert one == other
