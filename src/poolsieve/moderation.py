@@ -131,7 +131,9 @@ class Totals:
 
 @dataclass
 class Run:
-    """Where a run over images stands.
+    """Where a run over images stands: it outlives a call, so that what was learnt goes on to the next.
+
+    `Moderator.new_run` makes one. Chunks of a run are judged one after the other.
 
     Attributes:
         totals: What it has done and learnt.
@@ -275,20 +277,46 @@ class Moderator:
         Raises:
             TypeError, ValueError: The image is nothing of that kind.
         """
-        prepared = self._chunk_judge.prepare(image_item(image, name=name), None)
-        return self._judge([prepared], Run(self._new_totals()))[0]
+        return self.judge_chunk([self.prepare(image, name=name)], self.new_run())[0]
 
-    def stream(self, *, longest_wait: float | None = 0.1) -> Stream:
+    def new_run(self) -> Run:
+        """A run that nothing was judged in yet; with plans, it begins with that for the stated prevalence."""
+        return Run(self._new_totals())
+
+    def prepare(self, image: AnyImage, *, name: str | None = None) -> PreparedImage:
+        """Read one image as `judge_chunk` takes it. Any number of threads may.
+
+        Args:
+            image: As in `judge`.
+            name: As in `judge`.
+
+        Raises:
+            TypeError, ValueError: The image is nothing of that kind. One that cannot be read is prepared too,
+                and gets a verdict that says so.
+        """
+        return self._chunk_judge.prepare(image_item(image, name=name), None)
+
+    def chunk_size(self, run: Run) -> int:
+        """Images that the present plan of a run would best be given at once; fewer cost more."""
+        return self._scheme_of(run.totals).chunk_size
+
+    def stream(self, *, longest_wait: float | None = 0.1, run: Run | None = None) -> Stream:
         """Open a run over images that come one by one, from any thread; see `Stream`.
 
         Args:
+            run: The run that it goes on with; None begins one.
             longest_wait: Seconds after which an image is judged with those that have come since, although
                 they are no full chunk; None to wait for full chunks, `flush` or the end.
         """
-        return self._open_stream(Run(self._begin()), longest_wait)
+        return self._open_stream(run or self._begin(), longest_wait)
 
     def moderate(
-        self, source: AnySource, *, column: str | None = None, longest_wait: float | None = None
+        self,
+        source: AnySource,
+        *,
+        column: str | None = None,
+        longest_wait: float | None = None,
+        run: Run | None = None,
     ) -> Iterator[Verdict]:
         """Judge all images of a source; verdicts come in its order, a chunk at a time.
 
@@ -300,11 +328,13 @@ class Moderator:
             longest_wait: For sources that take their time: seconds after which an image is judged with those
                 that have come since, although they are no full chunk. Who shares a chunk then depends on
                 time, and the source is iterated over on another thread. None waits for full chunks.
+            run: The run that it goes on with, such as that of another source; None begins one.
         """
         if longest_wait is None:
-            return (verdict for chunk in self.moderate_chunks(source, column=column) for verdict in chunk)
+            chunks = self.moderate_chunks(source, column=column, run=run)
+            return (verdict for chunk in chunks for verdict in chunk)
         check_wait(longest_wait)
-        run = Run(self._begin())
+        run = run or self._begin()
         return self._as_they_come(list_items(source, column=column), run, longest_wait)
 
     def moderate_chunks(
@@ -315,6 +345,7 @@ class Moderator:
         done: Iterable[str] = (),
         state: dict[str, Any] | None = None,
         outputs: OwnOutputs | None = None,
+        run: Run | None = None,
     ) -> Iterator[tuple[Verdict, ...]]:
         """Judge all images of a source, a whole chunk at a time.
 
@@ -324,16 +355,17 @@ class Moderator:
             done: Names of the images that an earlier run judged, in order: whole chunks from the start on.
             state: What that run's `totals.state()` was then.
             outputs: Tells which files below a folder are our own, as in `list_items`.
+            run: As in `moderate`.
 
         Raises:
             ValueError: If the source does not begin with the images that are done.
         """
-        totals = self._begin()
+        run = run or self._begin()
         if state is not None:
-            totals.restore(state)
+            run.totals.restore(state)
         items = list_items(source, column=column, outputs=outputs)
         count = _pass_over(items, done)
-        size = self._scheme_of(totals).chunk_size
+        size = self.chunk_size(run)
         number, left = divmod(count, size)
         if left and next(items, None) is not None:
             raise ValueError(f"the source ended after {count} images when the run began, and has more now")
@@ -341,11 +373,13 @@ class Moderator:
             chunks = self._read_ahead(items, size)
         else:  # what comes next may take its time
             chunks = read_as_they_come(items, self._chunk_judge.prepare, threads=self._threads, size=size)
-        return self._verdicts(chunks, Run(totals, number, number * size))
+        run.chunk, run.position = run.chunk + number, run.position + number * size
+        return self._verdicts(chunks, run)
 
-    def _begin(self) -> Totals:
-        self.totals = totals = self._new_totals()  # another thread may begin a run at any time
-        return totals
+    def _begin(self) -> Run:
+        run = self.new_run()
+        self.totals = run.totals  # another thread may begin a run at any time
+        return run
 
     def _new_totals(self) -> Totals:
         follower = None
@@ -364,7 +398,7 @@ class Moderator:
                 images = next(chunks, None)
             if images is None:
                 return
-            yield self._judge(images, run)
+            yield self.judge_chunk(images, run)
 
     def _as_they_come(self, items: Iterator[Item], run: Run, longest_wait: float) -> Iterator[Verdict]:
         yield from verdicts_in_order(items, self._open_stream(run, longest_wait))
@@ -372,15 +406,22 @@ class Moderator:
     def _open_stream(self, run: Run, longest_wait: float | None) -> Stream:
         return Stream(
             self._chunk_judge.prepare,
-            lambda images: self._judge(images, run),
+            lambda images: self.judge_chunk(images, run),
             run.totals,
-            chunk_size=self._scheme_of(run.totals).chunk_size,
+            chunk_size=self.chunk_size(run),
             longest_wait=longest_wait,
             threads=self._threads,
         )
 
-    def _judge(self, images: Sequence[PreparedImage], run: Run) -> tuple[Verdict, ...]:
-        """Verdicts on the next chunk of a run."""
+    def judge_chunk(self, images: Sequence[PreparedImage], run: Run) -> tuple[Verdict, ...]:
+        """Judge the next chunk of a run, and learn from it.
+
+        The same images, number of the chunk and seed give the same verdicts. Threads wait for each other.
+
+        Args:
+            images: What `prepare` made; as many as `chunk_size` says, or fewer where they cannot wait.
+            run: What was judged before; its totals, estimate and plan go on.
+        """
         totals = run.totals
         with self._judging:  # for the memory as well: no two chunks have their features at once
             verdicts, decision = self._chunk_judge.judge(
