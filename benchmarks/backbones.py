@@ -24,8 +24,9 @@ from typing import Any
 
 from random_bundles import random_bundle
 
-from poolsieve.bundles import Bundle, MultiplyAdds, export_run, load_bundle
+from poolsieve.bundles import Bundle, MultiplyAdds, load_bundle
 from poolsieve.engines import open_engine
+from poolsieve.export import export_run
 from poolsieve.files import write_atomically
 from poolsieve.planning.timing import measured_price
 from poolsieve.progress import Reporter

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from poolsieve.bundles import MultiplyAdds, load_bundle
+from poolsieve.bundles.recordings import Recordings
 from poolsieve.engines import open_engine
 from poolsieve.evaluation.feature_cache import LabelledImages, cache_folder, record_images
 from poolsieve.evaluation.mixtures import draw_mixture
@@ -30,7 +31,6 @@ from poolsieve.files import write_atomically
 from poolsieve.images.datasets import load_dataset
 from poolsieve.planning import Choices, Target, search
 from poolsieve.progress import Reporter
-from poolsieve.recordings import Recordings
 from poolsieve.schemes import Evidence, Scheme, make_scheme
 
 PREVALENCES = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)

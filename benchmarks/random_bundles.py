@@ -17,8 +17,8 @@ def random_bundle(
         return load_bundle(folder)
     import torch
 
-    from poolsieve.bundles import save_bundle
     from poolsieve.calibration import Calibration, calibrate_counting, fit_scaling, roc_curve
+    from poolsieve.export import save_bundle
     from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, load_backbone
     from poolsieve.training.models import TrainedModel
 

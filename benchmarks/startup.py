@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from poolsieve.verdict_files import VerdictLog
+from poolsieve.moderation.verdict_files import VerdictLog
 
 SCHEMES = ("auto", "individual", "cascade", "glance", "dorfman", "oneshot", "adaptive")
 WANTED = 3.0

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from poolsieve.bundles import Bundle, export_run
+from poolsieve.bundles import Bundle
 from poolsieve.bundles.loading import SHIPPED
-from poolsieve.bundles.recording import record_bundle
+from poolsieve.export import export_run
+from poolsieve.export.recording import record_bundle
 from poolsieve.progress import Reporter
 from poolsieve.training.plan import GlanceSettings, OutlierSettings, TrainingPlan, make_plan
 from poolsieve.training.run import train

@@ -15,8 +15,8 @@ def small_bundle(folder):
     from drawn_weights import draw_weights, drawn, drawn_gate
     from torch import nn
 
-    from poolsieve.bundles import save_bundle
     from poolsieve.calibration import Calibration, calibrate_counting, fit_scaling, roc_curve
+    from poolsieve.export import save_bundle
     from poolsieve.networks import (
         GlanceNetwork,
         IndividualNetwork,

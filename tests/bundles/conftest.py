@@ -2,7 +2,7 @@ import pytest
 import torch
 from made_bundles import copy_bundle, tiny_backbone, write_run
 
-from poolsieve.bundles import export_run
+from poolsieve.export import export_run
 
 
 @pytest.fixture(scope="session")

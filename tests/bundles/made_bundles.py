@@ -10,8 +10,9 @@ import numpy as np
 from drawn_weights import draw_weights, drawn, drawn_backbone, drawn_gate
 from torch import nn
 
-from poolsieve.bundles import Bundle, export_run
+from poolsieve.bundles import Bundle
 from poolsieve.calibration import Calibration, calibrate_counting, fit_scaling, roc_curve
+from poolsieve.export import export_run
 from poolsieve.networks import (
     GlanceNetwork,
     IndividualNetwork,

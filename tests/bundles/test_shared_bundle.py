@@ -9,13 +9,14 @@ from made_bundles import change_config, copy_bundle, put, sign, tiny_backbone, w
 from PIL import Image
 from typer.testing import CliRunner
 
-from poolsieve.bundles import export_run, load_bundle, verify_bundle
-from poolsieve.bundles.recording import record_bundle
+from poolsieve.bundles import load_bundle, verify_bundle
 from poolsieve.cli.bundles import app
 from poolsieve.designs import NO_IMAGE
 from poolsieve.engines import open_engine
 from poolsieve.evaluation.pool_cache import PoolCache
 from poolsieve.evaluation.recorded_networks import ImageRecords, RecordedNetworks
+from poolsieve.export import export_run
+from poolsieve.export.recording import record_bundle
 from poolsieve.moderation import Moderator
 from poolsieve.planning import plan
 from poolsieve.progress import Reporter

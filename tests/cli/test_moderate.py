@@ -15,10 +15,10 @@ from planted_command import command, load_planted, records
 
 from poolsieve.images import sources
 from poolsieve.moderation import Moderator
+from poolsieve.moderation.verdict_files import VerdictLog
 from poolsieve.planning.plans import Plan, save_plan
 from poolsieve.schemes import decoded_pools, list_schemes
 from poolsieve.statistics import Estimate
-from poolsieve.verdict_files import VerdictLog
 
 finish = VerdictLog.finish
 

@@ -8,9 +8,9 @@ import pytest
 from planted import write_images
 from planted_command import records
 
-from poolsieve import flagged_images
 from poolsieve.images.own_outputs import NOTES
-from poolsieve.verdict_files import VerdictLog
+from poolsieve.moderation import flagged_images
+from poolsieve.moderation.verdict_files import VerdictLog
 
 
 def flagged_in(out):

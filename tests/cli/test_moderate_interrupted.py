@@ -14,7 +14,7 @@ import pytest
 from planted import PlantedEngine
 from planted_command import command, records
 
-from poolsieve.verdict_files import VerdictLog
+from poolsieve.moderation.verdict_files import VerdictLog
 
 OPTIONS = ("--scheme", "individual", "--chunk", 10)
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from poolsieve.bundles.graphs import with_stored_precision
 from poolsieve.engines import compare_engines, list_engines, open_engine
+from poolsieve.export.graphs import with_stored_precision
 
 IMAGES = 9
 CLOSE = 1e-3

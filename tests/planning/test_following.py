@@ -8,7 +8,7 @@ from noisy import NoisyEngine, noisy_pixels, record
 from planted import COST
 
 from poolsieve.moderation import Moderator
-from poolsieve.moderation_report import RunDescription, moderation_page
+from poolsieve.moderation.report import RunDescription, moderation_page
 from poolsieve.planning import PlanFollower, Target, make_table
 from poolsieve.planning.following import CAUTIOUS
 from poolsieve.planning.table import PREVALENCES, table_bytes, table_from

@@ -5,9 +5,10 @@ import pytest
 from noisy import NoisyEngine, noisy_pixels
 from planted import COST, PlantedEngine, planted_bundle, planted_pixels
 
+from poolsieve.bundles.recordings import Recordings
+from poolsieve.export.readings import record_readings
 from poolsieve.moderation import Moderator
 from poolsieve.planning import Target, search
-from poolsieve.recordings import Recordings, record_readings
 from poolsieve.schemes import Evidence, make_scheme
 
 

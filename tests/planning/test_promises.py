@@ -6,8 +6,8 @@ from planted import COST
 from scipy.special import expit, logit
 
 from poolsieve.bundles import load_bundle
+from poolsieve.bundles.recordings import Recordings
 from poolsieve.planning import Target, search
-from poolsieve.recordings import Recordings
 
 PREVALENCE = 0.05
 

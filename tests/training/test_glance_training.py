@@ -9,11 +9,11 @@ import torch
 from drawn_shapes import small_backbone
 from typer.testing import CliRunner
 
-from poolsieve.bundles import export_run
-from poolsieve.bundles.recording import record_bundle
 from poolsieve.calibration import Calibration
 from poolsieve.cli.bundles import app
 from poolsieve.engines import open_engine
+from poolsieve.export import export_run
+from poolsieve.export.recording import record_bundle
 from poolsieve.moderation import Moderator
 from poolsieve.progress import Reporter
 from poolsieve.training import Optimization, TrainingPlan

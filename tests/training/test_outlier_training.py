@@ -8,7 +8,7 @@ import pytest
 import torch
 from drawn_shapes import small_backbone
 
-from poolsieve.bundles import export_run, load_bundle, save_bundle, verify_bundle
+from poolsieve.bundles import load_bundle, verify_bundle
 from poolsieve.calibration import Calibration
 from poolsieve.engines import open_engine
 from poolsieve.evaluation.competitors import COMPETITORS
@@ -21,6 +21,7 @@ from poolsieve.evaluation.recorded_splits import images_of
 from poolsieve.evaluation.report_markdown import section
 from poolsieve.evaluation.report_page import page
 from poolsieve.evaluation.scheme_runs import run_scheme
+from poolsieve.export import export_run, save_bundle
 from poolsieve.images.datasets import load_dataset
 from poolsieve.moderation import Moderator
 from poolsieve.progress import Reporter

@@ -10,8 +10,8 @@ from drawn_shapes import draw_task, small_backbone
 from PIL import Image
 from rich.console import Console
 
-from poolsieve.bundles import export_run
 from poolsieve.calibration import Calibration
+from poolsieve.export import export_run
 from poolsieve.progress import Reporter
 from poolsieve.training import Optimization, TrainingPlan, make_plan
 from poolsieve.training.inputs import CachedInputs

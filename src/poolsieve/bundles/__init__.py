@@ -5,7 +5,6 @@ A bundle holds ONNX graphs, `config.json` with the hash of every file, `calibrat
 """
 
 from poolsieve.bundles.config import BundleConfig, FileRecord, MultiplyAdds
-from poolsieve.bundles.export import export_run, save_bundle
 from poolsieve.bundles.loading import (
     Bundle,
     find_bundle,
@@ -14,17 +13,18 @@ from poolsieve.bundles.loading import (
     read_config,
     verify_bundle,
 )
+from poolsieve.bundles.recordings import PoolRecording, Recordings
 
 __all__ = [
     "Bundle",
     "BundleConfig",
     "FileRecord",
     "MultiplyAdds",
-    "export_run",
+    "PoolRecording",
+    "Recordings",
     "find_bundle",
     "list_bundles",
     "load_bundle",
     "read_config",
-    "save_bundle",
     "verify_bundle",
 ]

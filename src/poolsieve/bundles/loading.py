@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from safetensors import SafetensorError
@@ -25,11 +24,9 @@ from poolsieve.bundles.config import (
 )
 from poolsieve.bundles.graph_specs import GraphSpec, graph_specs
 from poolsieve.bundles.onnx_reading import read_onnx
+from poolsieve.bundles.recordings import Recordings
 from poolsieve.calibration import Calibration
 from poolsieve.outliers import OutlierReadings
-
-if TYPE_CHECKING:
-    from poolsieve.recordings import Recordings
 
 SHIPPED = Path(__file__).parent / "shipped"
 """Folder of the bundles that come with the package."""
@@ -74,8 +71,6 @@ class Bundle:
         Raises:
             ValueError: It has none.
         """
-        from poolsieve.recordings import Recordings  # which needs engines, which need bundles
-
         if not self.has_recordings:
             raise ValueError(
                 f"the bundle {self.name} has no recordings to plan from; make them of labelled images with: "
@@ -239,8 +234,6 @@ def _check_weights(data: bytes) -> None:
 
 
 def _check_recordings(data: bytes, config: BundleConfig) -> None:
-    from poolsieve.recordings.readings import Recordings
-
     sizes = {pool.pool_size for pool in Recordings.from_bytes(data).pools}
     if not sizes <= set(config.pool_sizes):
         raise ValueError(
@@ -262,9 +255,10 @@ def _check_outliers(readings: OutlierReadings, config: BundleConfig) -> None:
 
 
 def _check_plans(data: bytes) -> None:
-    from poolsieve.planning.table import table_from
-
-    table_from(data)
+    """What plans say is checked by those who follow them (`poolsieve.planning.table`)."""
+    values = json.loads(data)
+    if not isinstance(values, dict) or not isinstance(values.get("plans"), list):
+        raise ValueError("not a table of plans; make it anew with: poolsieve bundles replan BUNDLE")
 
 
 def _check_calibration(calibration: Calibration, config: BundleConfig) -> None:

@@ -90,10 +90,13 @@ def verify(
     """Check every file of bundles: hashes, shapes, versions, weights, calibration."""
     from poolsieve.bundles import load_bundle, verify_bundle
     from poolsieve.engines import compare_engines
+    from poolsieve.planning.table import plan_problems
 
     problems = []
     for bundle in bundles:
         found = verify_bundle(bundle)
+        if not found:
+            found = plan_problems(load_bundle(bundle))
         if not found and run:
             comparison = compare_engines(load_bundle(bundle))
             typer.echo(f"{bundle}: {comparison}")
@@ -128,7 +131,7 @@ def export(
     ] = None,
 ) -> None:
     """Make a bundle of a training run (needs the extra `train`)."""
-    from poolsieve.bundles import export_run
+    from poolsieve.export import export_run
 
     text = "" if notes is None else notes.read_text()
     bundle = export_run(run, out, precision=precision, weights=weights, notes=text)
@@ -156,7 +159,7 @@ def record(
     clear: ClearFolders = None,
 ) -> None:
     """Run a bundle on labelled images and keep what it says, so that `poolsieve plan` can plan with it."""
-    from poolsieve.bundles.recording import record_bundle
+    from poolsieve.export.recording import record_bundle
 
     changed = record_bundle(
         bundle,
@@ -175,7 +178,7 @@ def record(
 @app.command()
 def replan(bundle: BundleArgument) -> None:
     """Make a bundle's plans anew from its recordings, as after an update that changed how plans are made."""
-    from poolsieve.bundles.recording import replan_bundle
+    from poolsieve.export.recording import replan_bundle
 
     for name, value in _description(replan_bundle(bundle)):
         typer.echo(f"{name + ':':<15}{value}")

@@ -12,7 +12,7 @@ from poolsieve.shown_text import shown
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from poolsieve.verdicts import Verdict
+    from poolsieve.moderation.verdicts import Verdict
 
 
 def explain(verdicts: Callable[[], Iterator[Verdict]], image: str, console: Console) -> bool:
@@ -43,7 +43,7 @@ def explain_from_table(sources: list[str], image: str, console: Console) -> None
         ValueError: If there is no such image, or this is no table of verdicts.
         OSError: If the table cannot be opened.
     """
-    from poolsieve.verdict_files import ENDINGS, read_verdicts
+    from poolsieve.moderation.verdict_files import ENDINGS, read_verdicts
 
     table = Path(sources[0])
     if len(sources) > 1 or table.suffix not in ENDINGS:

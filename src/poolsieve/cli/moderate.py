@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from poolsieve.images.own_outputs import OwnOutputs
     from poolsieve.moderation import Moderator
+    from poolsieve.moderation.run_source import RunSource
+    from poolsieve.moderation.verdict_files import VerdictLog
+    from poolsieve.moderation.verdicts import Verdict
     from poolsieve.planning.plans import Target
-    from poolsieve.run_source import RunSource
-    from poolsieve.verdict_files import VerdictLog
-    from poolsieve.verdicts import Verdict
 
 SOME_FAILED = 1
 INTERRUPTED = 130
@@ -196,9 +196,9 @@ def moderate(
         warnings,
     )
     from poolsieve.moderation import Moderator
-    from poolsieve.run_files import RunFiles
-    from poolsieve.run_source import RunSource
-    from poolsieve.verdict_files import VerdictLog, lock_output
+    from poolsieve.moderation.run_files import RunFiles
+    from poolsieve.moderation.run_source import RunSource
+    from poolsieve.moderation.verdict_files import VerdictLog, lock_output
 
     console, errors = Console(stderr=as_json, quiet=quiet), Console(stderr=True, quiet=quiet)
     run_source = RunSource(source, column, RunFiles(out, report, sheet, copy_flagged))
@@ -318,7 +318,7 @@ def _telling_how_to_go_on(context: typer.Context, log: VerdictLog, source: RunSo
     """Whatever ends the run early, say where its verdicts are and what to do."""
     from rich.console import Console
 
-    from poolsieve.verdict_files import DamagedLogError
+    from poolsieve.moderation.verdict_files import DamagedLogError
 
     try:
         yield

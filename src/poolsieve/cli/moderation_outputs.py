@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from poolsieve.cli.saying import say
-from poolsieve.false_flags import detection_rates
 from poolsieve.files import write_atomically
-from poolsieve.flagged_copies import copy_images
-from poolsieve.flagged_images import contact_sheet, thumbnail, worst
-from poolsieve.moderation_report import RunDescription, mates_of, moderation_page
+from poolsieve.moderation.false_flags import detection_rates
+from poolsieve.moderation.flagged_copies import copy_images
+from poolsieve.moderation.flagged_images import contact_sheet, thumbnail, worst
+from poolsieve.moderation.report import RunDescription, mates_of, moderation_page
 
 if TYPE_CHECKING:
     from PIL.Image import Image
     from rich.console import Console
 
     from poolsieve.moderation import Moderator
-    from poolsieve.run_source import RunSource
-    from poolsieve.verdict_files import VerdictLog
-    from poolsieve.verdicts import Verdict
+    from poolsieve.moderation.run_source import RunSource
+    from poolsieve.moderation.verdict_files import VerdictLog
+    from poolsieve.moderation.verdicts import Verdict
 
 
 def write_outputs(

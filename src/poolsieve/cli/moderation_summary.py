@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from poolsieve.moderation import Moderator
-    from poolsieve.run_source import RunSource
-    from poolsieve.verdicts import Verdict
+    from poolsieve.moderation.run_source import RunSource
+    from poolsieve.moderation.verdicts import Verdict
 
 _ARCHIVES_NAMED = 3
 

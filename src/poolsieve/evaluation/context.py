@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from poolsieve.bundles.recordings import Recordings
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.evaluation.scheme_runs import SchemeRun, run_scheme
-from poolsieve.recordings import Recordings
 from poolsieve.schemes import Evidence, Scheme
 from poolsieve.schemes.cost import Price
 from poolsieve.schemes.runner import Networks

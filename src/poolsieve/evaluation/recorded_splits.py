@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from poolsieve.bundles.recordings import Recordings
 from poolsieve.evaluation.context import EvaluationContext
 from poolsieve.evaluation.feature_cache import LabelledImages, cache_folder, hold_cache, record_images
 from poolsieve.evaluation.known_pools import ReadPools, calibrate_on, read_drawn_pools
@@ -21,7 +22,6 @@ from poolsieve.evaluation.recorded_networks import ImageRecords, RecordedNetwork
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.outliers import OutlierReadings
 from poolsieve.progress import Reporter
-from poolsieve.recordings import Recordings
 from poolsieve.schemes import Evidence
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from poolsieve.evaluation.report_figures import (
 from poolsieve.evaluation.results import EQUAL_DETECTION, Evaluation, detects_as_well
 from poolsieve.evaluation.tables import write_table
 from poolsieve.files import write_atomically
-from poolsieve.flagged_images import thumbnail
 from poolsieve.images.sources import FileItem
+from poolsieve.moderation.flagged_images import thumbnail
 
 PAGE = "report.html"
 

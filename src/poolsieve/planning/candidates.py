@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import comb, expit, logit
 
+from poolsieve.bundles.recordings import PoolRecording, Recordings
 from poolsieve.decoders import Readings
 from poolsieve.planning.candidate import Candidate, bounds_for
 from poolsieve.planning.head_comparison import beats_head
-from poolsieve.recordings import PoolRecording, Recordings
 from poolsieve.schemes import Scheme, make_scheme
 from poolsieve.schemes.cost import Price
 from poolsieve.schemes.pooling import PoolStage

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from poolsieve.bundles.recordings import Recordings
 from poolsieve.planning.candidate import Candidate
 from poolsieve.planning.paired import CONFIDENCE
-from poolsieve.recordings import Recordings
 from poolsieve.statistics import auc_difference
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from poolsieve.bundles.recordings import Recordings
 from poolsieve.planning.candidate import Candidate
 from poolsieve.planning.paired import CONFIDENCE, loss_bound
-from poolsieve.recordings import Recordings
 
 THRESHOLDS = np.concatenate(
     [np.arange(0.02, 0.1, 0.02), np.arange(0.1, 0.95, 0.05), [0.95, 0.97, 0.98, 0.99]]

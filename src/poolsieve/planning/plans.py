@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from poolsieve.bundles.recordings import Recordings
 from poolsieve.files import write_atomically
 from poolsieve.planning.outcomes import THRESHOLDS, USUAL_THRESHOLD
-from poolsieve.recordings import Recordings
 from poolsieve.schemes import Scheme
 from poolsieve.statistics import Estimate
 

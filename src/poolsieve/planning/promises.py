@@ -7,11 +7,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from poolsieve.bundles.recordings import Recordings
 from poolsieve.planning.candidate import Candidate
 from poolsieve.planning.outcomes import Outcomes
 from poolsieve.planning.paired import loss_bound
 from poolsieve.planning.plans import Plan
-from poolsieve.recordings import Recordings
 from poolsieve.statistics import Z95, Estimate, predicted_share
 
 

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from poolsieve.bundles import Bundle
+from poolsieve.bundles.pool_layout import USUAL_IMAGES
+from poolsieve.bundles.recordings import Recordings
 from poolsieve.planning.candidate import Candidate
 from poolsieve.planning.candidates import all_candidates
 from poolsieve.planning.outcomes import Outcomes, outcomes
 from poolsieve.planning.paired import CONFIDENCE, images_needed
 from poolsieve.planning.plans import Plan, Target, individual_reach
 from poolsieve.planning.promises import promise
-from poolsieve.recordings import Recordings
-from poolsieve.recordings.layout import USUAL_IMAGES
 from poolsieve.schemes.cost import Price
 
 NEAR_TIE = 0.005

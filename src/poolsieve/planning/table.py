@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from poolsieve.bundles.config import PLANS_FILE
+from poolsieve.bundles.recordings import Recordings
 from poolsieve.planning.plans import FORMAT, Plan, Target
 from poolsieve.planning.search import search
-from poolsieve.recordings import Recordings
+from poolsieve.schemes import make_scheme
 from poolsieve.schemes.cost import Price
 
 if TYPE_CHECKING:
@@ -67,3 +68,15 @@ def table_of(bundle: Bundle, target: Target) -> tuple[Plan, ...]:
     config = bundle.config
     gated = config.merge == "gated"
     return make_table(bundle.recordings(), config.pool_sizes, config.cost, target, gated=gated)
+
+
+def plan_problems(bundle: Bundle) -> list[str]:
+    """What is wrong with the plans that a bundle holds, for people; nothing if it holds none."""
+    if PLANS_FILE not in bundle.config.files:
+        return []
+    try:
+        for plan in table_from(bundle.read(PLANS_FILE)):
+            make_scheme(plan.scheme, bundle.config.pool_sizes, **plan.parameters)
+    except (TypeError, ValueError) as error:
+        return [f"{bundle.path / PLANS_FILE}: {error}"]
+    return []

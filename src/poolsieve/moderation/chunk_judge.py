@@ -12,9 +12,9 @@ from scipy.special import softmax
 
 from poolsieve.images.reading import MAX_FRAMES
 from poolsieve.images.sources import Item, Loaded, read_views
+from poolsieve.moderation.verdicts import PoolReading, Verdict
 from poolsieve.schemes import Chunk, CostMeter, Decision, Evidence, Scheme, Test
 from poolsieve.schemes.look_alikes import decide_once
-from poolsieve.verdicts import PoolReading, Verdict
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle

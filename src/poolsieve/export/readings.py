@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.recordings.layout import MOST_CLASSES, USUAL_IMAGES, PoolLayout, layout_for
-from poolsieve.recordings.readings import PoolRecording, Recordings
+from poolsieve.bundles.pool_layout import MOST_CLASSES, USUAL_IMAGES, PoolLayout, layout_for
+from poolsieve.bundles.recordings import PoolRecording, Recordings
 from poolsieve.schemes.evidence import Evidence
 from poolsieve.schemes.runner import Features, Networks
 

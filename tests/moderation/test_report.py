@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from planted import PlantedEngine, moderator_by, planted_moderator, planted_pixels, write_images
 
-from poolsieve.moderation_report import RunDescription, grounds, link_to, mates_of, moderation_page
+from poolsieve.moderation.report import RunDescription, grounds, link_to, mates_of, moderation_page
 
 
 class Page(HTMLParser):

@@ -8,12 +8,12 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from poolsieve.bundles import load_bundle, verify_bundle
-from poolsieve.bundles.recording import record_bundle
+from poolsieve.bundles.recordings import Recordings
 from poolsieve.cli.plan import plan as plan_command
 from poolsieve.engines import open_engine
+from poolsieve.export.recording import record_bundle
 from poolsieve.moderation import Moderator
 from poolsieve.progress import Reporter
-from poolsieve.recordings import Recordings
 from poolsieve.schemes import Evidence
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poolsieve._version import __version__
-from poolsieve.bundles.card import model_card
 from poolsieve.bundles.config import (
     CALIBRATION_FILE,
     CARD_FILE,
@@ -33,6 +32,7 @@ from poolsieve.bundles.config import (
 from poolsieve.bundles.loading import Bundle, load_bundle
 from poolsieve.bundles.training_shapes import TrainingShapes
 from poolsieve.calibration import Calibration
+from poolsieve.export.card import model_card
 from poolsieve.outliers import OutlierReadings
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def save_bundle(
         notes: Markdown for the model card.
     """
     _require_exporter()
-    from poolsieve.bundles.graphs import export_graphs, weight_file, with_stored_precision
+    from poolsieve.export.graphs import export_graphs, weight_file, with_stored_precision
 
     target = Path(out_dir).resolve()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -233,7 +233,7 @@ def _describe(
     import onnx
     import torch
 
-    from poolsieve.bundles.graphs import OPSET
+    from poolsieve.export.graphs import OPSET
     from poolsieve.networks import multiply_adds
     from poolsieve.training.sampling import pool_shares
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from poolsieve.flagged_images import items_of
 from poolsieve.images.counting import count_items
 from poolsieve.images.own_outputs import OwnOutputs
 from poolsieve.images.sources import STANDARD_INPUT, FileItem, Item, list_items
-from poolsieve.resuming import check_unchanged
-from poolsieve.run_files import RunFiles
-from poolsieve.verdict_files import VerdictLog
+from poolsieve.moderation.flagged_images import items_of
+from poolsieve.moderation.resuming import check_unchanged
+from poolsieve.moderation.run_files import RunFiles
+from poolsieve.moderation.verdict_files import VerdictLog
 
 
 @dataclass(frozen=True)

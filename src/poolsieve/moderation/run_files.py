@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from poolsieve.files import check_writable, remove_temporary_files
-from poolsieve.flagged_copies import check_copy_folder
 from poolsieve.images.own_outputs import note_outputs
+from poolsieve.moderation.flagged_copies import check_copy_folder
+from poolsieve.moderation.verdict_files import VerdictLog, check_output, lock_path
 from poolsieve.pages import templates
-from poolsieve.verdict_files import VerdictLog, check_output, lock_path
 
 
 @dataclass(frozen=True)

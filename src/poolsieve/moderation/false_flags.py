@@ -13,7 +13,7 @@ from poolsieve.schemes import Test
 from poolsieve.statistics import Z95, Estimate, proportion
 
 if TYPE_CHECKING:
-    from poolsieve.moderation import Moderator, Totals
+    from poolsieve.moderation.moderator import Moderator, Totals
     from poolsieve.planning.following import PlanFollower
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from poolsieve.verdict_files import lock_output, lock_path, read_verdicts, write_verdicts
-from poolsieve.verdicts import PoolReading, Verdict
+from poolsieve.moderation.verdict_files import lock_output, lock_path, read_verdicts, write_verdicts
+from poolsieve.moderation.verdicts import PoolReading, Verdict
 
 NUMBERS = st.none() | st.floats(0, 1).map(lambda value: round(value, 6))
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1)

@@ -10,7 +10,7 @@ from PIL import Image
 
 from poolsieve.images.reading_ahead import read_ahead
 from poolsieve.images.sources import Item, Loaded
-from poolsieve.verdicts import Verdict
+from poolsieve.moderation.verdicts import Verdict
 
 _THREADS = min(8, os.cpu_count() or 1)
 

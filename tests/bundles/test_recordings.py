@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from planted import PlantedEngine, planted_bundle, planted_pixels
 
-from poolsieve.recordings import Recordings, layout_for, record_readings
-from poolsieve.recordings.taking import BAD_SHARES, LEFT_OUT
+from poolsieve.bundles.pool_layout import layout_for
+from poolsieve.bundles.recordings import Recordings
+from poolsieve.export.readings import BAD_SHARES, LEFT_OUT, record_readings
 from poolsieve.schemes import Evidence
 
 BAD, CLEAR = 40, 400

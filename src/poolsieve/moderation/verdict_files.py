@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from poolsieve.files import atomic_file, check_writable, import_parquet
+from poolsieve.moderation.verdicts import Verdict
 from poolsieve.shown_text import encodable
-from poolsieve.verdicts import Verdict
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
 FORMAT_VERSION = 4

@@ -12,8 +12,13 @@ from planted import (
     planted_plans,
 )
 
-from poolsieve.false_flags import DetectionRates, detection_rates, expected_false, false_flags_sentence
 from poolsieve.moderation import Moderator, Totals
+from poolsieve.moderation.false_flags import (
+    DetectionRates,
+    detection_rates,
+    expected_false,
+    false_flags_sentence,
+)
 from poolsieve.planning.plans import save_plan
 from poolsieve.schemes import CostMeter, Prevalence
 from poolsieve.statistics import Estimate

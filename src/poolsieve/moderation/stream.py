@@ -13,13 +13,13 @@ from itertools import count
 from queue import Empty, Queue
 from typing import TYPE_CHECKING
 
-from poolsieve.chunk_judge import PreparedImage
 from poolsieve.images.reading_ahead import start_preparing
 from poolsieve.images.sources import AnyImage, Item, Loaded, image_item
-from poolsieve.verdicts import Verdict
+from poolsieve.moderation.chunk_judge import PreparedImage
+from poolsieve.moderation.verdicts import Verdict
 
 if TYPE_CHECKING:
-    from poolsieve.moderation import Totals
+    from poolsieve.moderation.moderator import Totals
 
 
 @dataclass(frozen=True)

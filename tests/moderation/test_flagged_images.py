@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from planted import planted_moderator, planted_pixels
 
-from poolsieve.flagged_images import contact_sheet
+from poolsieve.moderation.flagged_images import contact_sheet
 
 NAMES = [
     "plain.jpg",

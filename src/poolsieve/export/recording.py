@@ -57,8 +57,8 @@ def record_bundle(
         ValueError: The bundle is damaged, or the data do not do.
     """
     from poolsieve.engines import open_engine
+    from poolsieve.export.readings import record_readings
     from poolsieve.planning.table import make_table, table_bytes
-    from poolsieve.recordings import record_readings
     from poolsieve.schemes import Evidence
 
     reporter = reporter or Reporter()
@@ -108,8 +108,8 @@ def replan_bundle(path_or_name: str | os.PathLike[str]) -> Bundle:
     Raises:
         ValueError: It has no recordings, or is damaged.
     """
+    from poolsieve.bundles.recordings import Recordings
     from poolsieve.planning.table import make_table, table_bytes
-    from poolsieve.recordings import Recordings
 
     folder = find_bundle(path_or_name)
     config = read_config(folder)

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from poolsieve.chunk_judge import DIGITS, ChunkJudge, PreparedImage
 from poolsieve.images.own_outputs import OwnOutputs
 from poolsieve.images.reading_ahead import read_ahead, read_as_they_come
 from poolsieve.images.sources import AnyImage, AnySource, Item, image_item, list_items
-from poolsieve.moderation_stream import Stream, check_wait, verdicts_in_order
+from poolsieve.moderation.chunk_judge import DIGITS, ChunkJudge, PreparedImage
+from poolsieve.moderation.stream import Stream, check_wait, verdicts_in_order
+from poolsieve.moderation.verdicts import Verdict
 from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.following import PlanFollower
 from poolsieve.planning.plans import Plan, Target
@@ -33,7 +34,6 @@ from poolsieve.schemes import (
     PrevalenceEstimator,
     Scheme,
 )
-from poolsieve.verdicts import Verdict
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle

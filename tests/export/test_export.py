@@ -10,9 +10,10 @@ import torch
 from made_bundles import networks_on, random_calibration, tiny_backbone
 
 import poolsieve
-from poolsieve.bundles import export_run, load_bundle, save_bundle, verify_bundle
+from poolsieve.bundles import load_bundle, verify_bundle
 from poolsieve.bundles.training_shapes import TrainingShapes
 from poolsieve.engines import compare_engines, open_engine
+from poolsieve.export import export_run, save_bundle
 from poolsieve.networks import multiply_adds
 
 RESULTS = {

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from PIL import Image, ImageDraw, ImageOps
 
-from poolsieve.captions import draw_caption
 from poolsieve.images.sources import Item, read_content
-from poolsieve.verdicts import Verdict
+from poolsieve.moderation.captions import draw_caption
+from poolsieve.moderation.verdicts import Verdict
 
 SHEET_IMAGES = 120
 """The most images on a sheet: those with the highest scores."""

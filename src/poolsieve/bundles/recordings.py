@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from poolsieve.recordings.layout import PoolLayout
+from poolsieve.bundles.pool_layout import PoolLayout
 
 FORMAT = "1"
 _POOL_PARTS = ("images", "likelihoods", "counts", "cut")

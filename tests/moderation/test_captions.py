@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
-from poolsieve import captions
-from poolsieve.captions import draw_caption, shorten
+from poolsieve.moderation import captions
+from poolsieve.moderation.captions import draw_caption, shorten
 
 WIDTH = 160
 

@@ -14,13 +14,13 @@ from urllib.parse import quote
 from PIL import Image
 
 from poolsieve import pages
-from poolsieve.false_flags import DetectionRates, false_flags_sentence
 from poolsieve.images.datasets import IMAGE_ENDINGS
+from poolsieve.moderation.false_flags import DetectionRates, false_flags_sentence
+from poolsieve.moderation.verdicts import PoolReading, Verdict
 from poolsieve.schemes.cost import list_parts
-from poolsieve.verdicts import PoolReading, Verdict
 
 if TYPE_CHECKING:
-    from poolsieve.moderation import Totals
+    from poolsieve.moderation.moderator import Totals
     from poolsieve.schemes import CostMeter
 
 ERRORS_SHOWN = 100
