@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,8 @@ LONGEST = 240.0
 """Seconds on the clock for a run of some images, on a machine that others use too."""
 _LOOK_EVERY = 0.002
 _CHUNK_DONE = b'{"chunk_done"'
+_CUT_OFF = "is cut off; there is nothing to go on from"
+"""What is said of a log that was killed with its first line, to begin anew."""
 _START_UP = 1.5
 """Seconds in which most commands begin to judge."""
 
@@ -131,6 +134,10 @@ class Kills:
         while rest:
             status = self._killed(setup, folder, draws[rest[0]])
             if status is not None:  # it was quicker
+                printed = _printed(folder)
+                words = None if _CUT_OFF in printed else complaint(status, printed, [0, 1])
+                if words is not None:
+                    return words, rest
                 break
             noted[_moment(setup, folder)] += 1
             del rest[0]
@@ -169,10 +176,10 @@ class Kills:
         for more in ((), ("--force",)):
             output.unlink(missing_ok=True)
             status = finished(self._command, self._arguments(setup, folder, *more), output, LONGEST)
-            printed = output.read_text(errors="replace")
-            if "is cut off; there is nothing to go on from" not in " ".join(printed.split()):
+            printed = _printed(folder)
+            if _CUT_OFF not in printed:
                 break  # else it says to begin anew
-        if "finished already" in " ".join(printed.split()):  # the summary was all that was missing
+        if "finished already" in printed:  # the summary was all that was missing
             return complaint(status, printed, [0]), self._undisturbed(setup)[1]
         return complaint(status, printed, [0, 1]), status
 
@@ -213,7 +220,7 @@ class Kills:
 def _write_sources(folder: Path) -> None:
     rng = np.random.default_rng(4)
     pictures = [rng.integers(0, rng.integers(40, 256), (40, 44, 3), dtype=np.uint8) for _ in range(IMAGES)]
-    damaged = _damaged()
+    damaged = (mutated_file(0, number)[1] for number in count())
     for name in ("sound", "damaged"):
         (folder / name).mkdir()
         for number, pixels in enumerate(pictures):
@@ -228,13 +235,9 @@ def _write_sources(folder: Path) -> None:
                 archive.write(file, file.name)
 
 
-def _damaged() -> Iterator[bytes]:
-    number = 0
-    while True:
-        kind, data = mutated_file(0, number)
-        number += 1
-        if kind != "hostile":
-            yield data
+def _printed(folder: Path) -> str:
+    """What a command said, on one line."""
+    return " ".join(folder.with_suffix(".txt").read_text(errors="replace").split())
 
 
 def _chunks_in(log: Path, without: int = 0) -> int:
