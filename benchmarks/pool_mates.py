@@ -71,6 +71,33 @@ class Images:
     search_ordinary: Numbers
 
 
+@dataclass(frozen=True)
+class Judged:
+    """What a scheme did with chunks; as text a row of a table.
+
+    Attributes:
+        found: Images that were to be found and were.
+        sought: Images that were to be found.
+        clean_flagged: Share of clean images that were flagged.
+        cost: As a share of individual tests.
+        notes: Chunks with a note.
+        chunks: All chunks.
+    """
+
+    found: int
+    sought: int
+    clean_flagged: float
+    cost: float
+    notes: int
+    chunks: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.found / self.sought:.2f} of {self.sought} | {self.clean_flagged:.3f} | {self.cost:.3f} "
+            f"| {self.notes} of {self.chunks}"
+        )
+
+
 def main() -> None:
     """Measure and print."""
     given = _arguments()
@@ -80,7 +107,7 @@ def main() -> None:
     bench = Bench(bundle, open_engine(bundle, threads=given.threads), alike=not given.without_check)
     images = bench.take(load_dataset(given.data), given.targets)
     masks = bench.find_masks(images, given.candidates)
-    schemes = _schemes(bundle, given.schemes)
+    schemes = schemes_by_name(bundle, given.schemes)
     if given.without_check:
         patch.object(decoded_pools, "find_surprise", return_value=None).start()
     print(f"{len(images.targets)} chunks of {CHUNK} images each\n")
@@ -93,7 +120,7 @@ def main() -> None:
         print("|---|---|---|---|---|---|")
     for prevalence in EXPECTED if given.expected else ():
         chunks = list(_expected(images, prevalence, given.expected))
-        for name, scheme in _schemes(bundle, ["oneshot mip", "oneshot bp"], prevalence).items():
+        for name, scheme in schemes_by_name(bundle, ["oneshot mip", "oneshot bp"], prevalence).items():
             print(f"| {prevalence} | {name} | {bench.judge(scheme, chunks, all_bad=True)} |", flush=True)
 
 
@@ -122,23 +149,22 @@ class Bench:
         def some(split: str, label: int, number: int) -> Numbers:
             rows = np.flatnonzero((dataset.splits == split) & (dataset.labels == label))
             rows = rng.permutation(rows)[:number]
-            taken = self._record([read_image(dataset.files[row]) for row in rows])
+            taken = self.record([read_image(dataset.files[row]) for row in rows], clean=not label)
             self._files |= {int(k): dataset.files[row] for k, row in zip(taken, rows, strict=True)}
-            self._ordinary |= set() if label else set(taken.tolist())
             return taken
 
         firearms, ordinary = some("test", 1, max(4 * targets, CHUNK)), some("test", 0, 700)
         hunted, looked_at = some("val", 1, 100), some("val", 0, len(dataset))
-        chosen = firearms[self._scores(firearms) > 0.5][:targets]
+        chosen = firearms[self.scores(firearms) > 0.5][:targets]
         frames = np.stack([self._burst_of(target) for target in chosen])
-        cleared = looked_at[self._scores(looked_at) < 0.5]
+        cleared = looked_at[self.scores(looked_at) < 0.5]
         cleared = cleared[np.argsort(self._records().head_logits[cleared])[::-1]]
-        return Images(chosen, frames, firearms, ordinary, hunted[self._scores(hunted) > 0.5], cleared)
+        return Images(chosen, frames, firearms, ordinary, hunted[self.scores(hunted) > 0.5], cleared)
 
     def _burst_of(self, image: int) -> Numbers:
         """Frames of one image, as if it had been photographed several times in a row."""
         rng = np.random.default_rng([1, image])
-        return self._record([_frame(read_image(self._files[int(image)]), rng) for _ in range(FRAMES)])
+        return self.record([later_frame(read_image(self._files[int(image)]), rng) for _ in range(FRAMES)])
 
     def find_masks(self, images: Images, candidates: int) -> Numbers:
         """The candidates that raise readings most, the best first.  # (20,)."""
@@ -157,8 +183,8 @@ class Bench:
             raised.append(float((chances @ np.arange(SIZE + 1) / chances.sum(axis=1)).mean()))
         return tried[np.argsort(raised)[::-1][:FRAMES]]
 
-    def judge(self, scheme: Scheme, chunks: list[Numbers], *, all_bad: bool = False) -> str:
-        """A row of a table: found, clean images flagged, cost, chunks with a note.
+    def judge(self, scheme: Scheme, chunks: list[Numbers], *, all_bad: bool = False) -> Judged:
+        """What a scheme finds and flags.
 
         Args:
             scheme: How to decide.
@@ -186,13 +212,10 @@ class Bench:
             sought += decision.flags[~clean if all_bad else slice(1)].tolist()
             flagged += decision.flags[clean].tolist()
             notes += decision.note is not None
-        return (
-            f"{np.mean(sought):.2f} of {len(sought)} | {np.mean(flagged):.3f} | {meter.share:.3f} "
-            f"| {notes} of {len(chunks)}"
-        )
+        return Judged(sum(sought), len(sought), float(np.mean(flagged)), meter.share, notes, len(chunks))
 
-    def _record(self, pictures: list[Image.Image]) -> Numbers:
-        """Record pictures; gives their numbers."""
+    def record(self, pictures: list[Image.Image], *, clean: bool = False) -> Numbers:
+        """Record pictures, which are to be flagged unless they are clean; gives their numbers."""
         config, engine = self._bundle.config, self._engine
         pixels = np.stack([plain_view(picture, config.input_size, config.squaring) for picture in pictures])
         features = engine.front(pixels).features.copy()
@@ -201,7 +224,10 @@ class Bench:
         begin = sum(map(len, self._parts))
         parts = (head.gate, head.logits, output.logits, output.vectors, glances)
         self._parts.append(ImageRecords(features, *(part.copy() for part in parts)))
-        return np.arange(begin, begin + len(pixels))
+        numbers = np.arange(begin, begin + len(pixels))
+        self._ordinary |= set(numbers.tolist()) if clean else set()
+        self._networks = None  # which know what was recorded before
+        return numbers
 
     def _records(self) -> ImageRecords:
         if len(self._parts) > 1:
@@ -210,11 +236,12 @@ class Bench:
             self._parts = [ImageRecords(*joined)]
         return self._parts[0]
 
-    def _scores(self, images: Numbers) -> NDArray[np.float64]:
+    def scores(self, images: Numbers) -> NDArray[np.float64]:
+        """What the individual network says of recorded images."""
         return self._evidence.image_scores(self._records().logits[images])
 
 
-def _frame(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+def later_frame(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """The picture a little later: moved, nearer, in other light, compressed anew."""
     width, height = picture.size
     share = rng.uniform(0.9, 1)
@@ -254,7 +281,7 @@ def _expected(images: Images, prevalence: float, chunks: int) -> Iterator[Number
         yield np.concatenate([firearms, rng.choice(images.ordinary, CHUNK - bad, False)])
 
 
-def _schemes(bundle: Bundle, names: list[str], prevalence: float = PREVALENCE) -> dict[str, Scheme]:
+def schemes_by_name(bundle: Bundle, names: list[str], prevalence: float = PREVALENCE) -> dict[str, Scheme]:
     sizes, found = bundle.config.pool_sizes, {}
     for name in names:
         if name == "auto":

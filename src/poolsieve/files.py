@@ -74,12 +74,11 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> Path:
 def remove_temporary_files(path: str | os.PathLike[str]) -> None:
     """Remove what killed runs left of writing `path`; call it only if nobody is writing it now."""
     target = Path(path)
-    name = re.escape(_temporary_prefix(target)) + rf"[a-z0-9_]{{{_RANDOM_LETTERS}}}" + _TEMPORARY_ENDING
     if not target.parent.is_dir():
         return
     with os.scandir(target.parent) as entries:
         for entry in entries:
-            if re.fullmatch(name, entry.name):
+            if f".{written_as(entry.name)}." == _temporary_prefix(target):
                 Path(entry.path).unlink(missing_ok=True)
 
 
@@ -97,6 +96,12 @@ def import_parquet() -> tuple[Any, Any]:
             "Parquet needs pyarrow: pip install 'poolsieve[parquet]', or choose a file that ends in .csv"
         ) from None
     return pyarrow, pyarrow.parquet
+
+
+def written_as(name: str) -> str | None:
+    """What a temporary file was to be named, at least the end of it; None if the name is not of one."""
+    found = re.fullmatch(rf"\.(.+)\.[a-z0-9_]{{{_RANDOM_LETTERS}}}{re.escape(_TEMPORARY_ENDING)}", name, re.S)
+    return None if found is None else found[1]
 
 
 def _temporary_prefix(target: Path) -> str:

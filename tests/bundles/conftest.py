@@ -1,6 +1,7 @@
 import pytest
 import torch
-from made_bundles import copy_bundle, tiny_backbone, write_run
+from altered_bundles import copy_bundle
+from made_bundles import tiny_backbone, write_run
 
 from poolsieve.export import export_run
 

@@ -1,9 +1,5 @@
 """Small bundles with weights that were not trained for a task, made through the files of a training run."""
 
-import hashlib
-import json
-import os
-import shutil
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -107,28 +103,3 @@ def make_bundle(root, case):
     write_run(run, named_backbone(name), merge, pool_sizes, counting)
     bundle = export_run(run, root / case, precision=precision, backbone=named_backbone(name))
     return MadeBundle(bundle, load_model(run, named_backbone(name)))
-
-
-def copy_bundle(source, target):
-    """A copy whose files are links; `put` replaces one without touching the original."""
-    shutil.copytree(source, target, copy_function=os.link)
-    return target
-
-
-def put(file, content):
-    file.unlink(missing_ok=True)
-    file.write_bytes(content)
-
-
-def change_config(folder, **changes):
-    file = folder / "config.json"
-    put(file, json.dumps({**json.loads(file.read_text()), **changes}).encode())
-
-
-def sign(folder, *names):
-    """Enter the hashes of changed files, as someone would who made a wrong bundle on purpose."""
-    files = json.loads((folder / "config.json").read_text())["files"]
-    for name in names:
-        content = (folder / name).read_bytes()
-        files[name] = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-    change_config(folder, files=files)

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import onnx
 import pytest
-from made_bundles import change_config, copy_bundle, put, sign
+from altered_bundles import change_config, copy_bundle, put, sign
 from onnx import numpy_helper
 from safetensors.numpy import load_file, save
 

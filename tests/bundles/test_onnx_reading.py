@@ -101,6 +101,8 @@ def unordered():
         ),
         (unordered(), "takes 'b', which comes from none"),
         (graph_with(nodes=[helper.make_node("Relu", ["x"], ["x"])]), "two nodes give 'x'"),
+        (graph_with(nodes=[helper.make_node("Conv", ["x"], ["z"])]), "Conv takes .*, but it needs 2 inputs"),
+        (graph_with(nodes=[helper.make_node("Conv", ["x", ""], ["z"])]), "Conv takes .*, but it needs 2"),
     ],
 )
 def test_only_layers_in_a_row_are_read(model, words):

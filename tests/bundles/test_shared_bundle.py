@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 import typer
-from made_bundles import change_config, copy_bundle, put, sign, tiny_backbone, write_run
+from altered_bundles import change_config, copy_bundle, put, sign
+from made_bundles import tiny_backbone, write_run
 from PIL import Image
 from typer.testing import CliRunner
 

@@ -59,7 +59,7 @@ def test_list_finds_bundles_in_a_folder_and_names_broken_ones(bundle, tmp_path):
 
 
 def test_verify_tells_a_whole_bundle_from_a_damaged_one(bundle, tmp_path):
-    from made_bundles import copy_bundle, put
+    from altered_bundles import copy_bundle, put
 
     result = run("verify", bundle)
     assert result.exit_code == 0

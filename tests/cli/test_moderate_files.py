@@ -135,6 +135,23 @@ def test_copies_of_an_earlier_run_go_and_what_others_put_there_stays(run, photos
     assert kept == [NOTES, "0000077_0077.png", "0000129_0129.png", "notes.txt"]
 
 
+def test_what_a_killed_run_left_of_copies_goes(run, photos, tmp_path):
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    left = [f".{NOTES}.abcd_123.part", ".0000004_0004.png.abcdefgh.part"]
+    others = [".0000004_0004.png.part", ".mine.abcdefgh.part"]
+    options = (photos, "--out", tmp_path / "v.csv", "--copy-flagged", copies, "--force")
+    for name in left:
+        (copies / name).write_bytes(b"half")
+    assert run(*options).exit_code == 0
+    before = sorted(path.name for path in copies.iterdir())
+    assert before == [NOTES, "0000004_0004.png", "0000077_0077.png", "0000129_0129.png"]
+    for name in left + others:
+        (copies / name).write_bytes(b"half")
+    assert run(*options).exit_code == 0
+    assert sorted(path.name for path in copies.iterdir()) == sorted(before + others)
+
+
 def test_copies_do_not_go_among_other_files(run, photos, tmp_path, monkeypatch):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("mine")

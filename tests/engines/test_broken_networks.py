@@ -3,10 +3,10 @@
 import numpy as np
 import onnx
 import pytest
+from altered_bundles import copy_bundle, put, sign
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from made_bundles import copy_bundle, put, sign
 from onnx import helper, numpy_helper
 from safetensors.numpy import load, save
 

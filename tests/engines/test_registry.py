@@ -3,7 +3,8 @@ import sys
 
 import numpy as np
 import pytest
-from made_bundles import TINY, copy_bundle, put, sign
+from altered_bundles import copy_bundle, put, sign
+from made_bundles import TINY
 
 from poolsieve.bundles import load_bundle
 from poolsieve.engines import list_engines, open_engine

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import typer
-from made_bundles import copy_bundle, put, sign
+from altered_bundles import copy_bundle, put, sign
 from PIL import Image
 from typer.testing import CliRunner
 

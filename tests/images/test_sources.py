@@ -265,6 +265,16 @@ def test_leaving_early_stops_the_threads():
     assert threading.active_count() == before
 
 
+def test_a_path_that_no_table_could_hold_is_an_item_that_says_so(tmp_path):
+    (tmp_path / "a.png").write_bytes(png())
+    rows = [{"file": "a.png"}, {"file": "x" * 140_000}, {"file": "a.png"}]
+    (tmp_path / "list.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    first, long, last = list_items(tmp_path / "list.jsonl")
+    assert first.name == last.name == str(tmp_path / "a.png")
+    assert long.name.endswith("...") and len(long.name) < 100
+    assert read_content(long, None, 8).reason == f"a path of {140_001 + len(str(tmp_path)):,} characters"
+
+
 def test_listing_is_lazy(tmp_path):
     table = tmp_path / "long.csv"
     table.write_text("file\n" + "".join(f"{k}.png\n" for k in range(100_000)))

@@ -9,7 +9,7 @@ from poolsieve.moderation.verdict_files import lock_output, lock_path, read_verd
 from poolsieve.moderation.verdicts import PoolReading, Verdict
 
 NUMBERS = st.none() | st.floats(0, 1).map(lambda value: round(value, 6))
-TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1)
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 POOLS = st.lists(
     st.builds(
         PoolReading,

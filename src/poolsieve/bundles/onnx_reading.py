@@ -21,6 +21,12 @@ _RAW = {_FLOAT: "<f4", _DOUBLE: "<f8", _FLOAT16: "<f2", _BFLOAT16: "<u2"}
 """How the numbers of a type lie in `raw_data`; numpy has no bfloat16."""
 _LISTED = {4: "<f4", 10: "<f8"}
 """How they lie in `float_data` and `double_data`."""
+_LEAST_INPUTS = {
+    **dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "MatMul", "PRelu"), 2),
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Pow", "Equal", "Gather", "Expand"), 2),
+    **{"Where": 3, "BatchNormalization": 5},
+}
+"""Inputs that operators cannot do without, in every version of ONNX; OpenVINO dies of some that lack one."""
 
 
 @dataclass(frozen=True)
@@ -132,13 +138,18 @@ def _attribute_tensors(attribute: memoryview) -> Iterator[memoryview]:
 
 
 def _check_order(graph: memoryview, known: set[str], outputs: Sequence[TensorSpec]) -> None:
-    """Refuse a graph in which a node takes what does not come before it, as in every cycle."""
+    """Refuse a graph in which a node takes too little, or what does not come before it, as in every cycle."""
     known = {"", *known}  # an input that is left out has no name
     for field, value in _fields(graph):
         if field != 1:
             continue
         parts = list(_fields(_message(value)))
-        for name in (_text(part) for number, part in parts if number == 1):
+        inputs = [_text(part) for number, part in parts if number == 1]
+        operator = next((_text(part) for number, part in parts if number == 4), "")
+        least = _LEAST_INPUTS.get(operator, 0)
+        if sum(map(bool, inputs[:least])) < least:
+            raise ValueError(f"a node of kind {operator} takes {inputs}, but it needs {least} inputs")
+        for name in inputs:
             if name not in known:
                 raise ValueError(
                     f"a node takes {name!r}, which comes from none before it: the graph is cyclic or torn"

@@ -89,7 +89,7 @@ def zip_items(path: str, max_bytes: int) -> Iterator[MemberItem]:
             continue
         left -= min(member.file_size, max_bytes)  # more is not unpacked
         if left < 0:
-            yield _refused(path, _too_much())
+            yield refused_item(path, _too_much())
             return
         yield _named(path, member.filename, member.file_size, _zip_reader(archive, member), max_bytes)
 
@@ -152,14 +152,14 @@ def _members(path: str, archive: tarfile.TarFile, stream: _Unpacked, max_bytes: 
             content = archive.extractfile(member) if member.isreg() else None
         except _ARCHIVE_ERRORS as error:
             # What comes before the damage is judged; that something is missing is on record.
-            yield _refused(path, f"the archive is damaged from here on ({error})")
+            yield refused_item(path, f"the archive is damaged from here on ({error})")
             return
         archive.members.clear()  # type: ignore[attr-defined]  # it would grow with the archive
         if content is not None:
             yield _named(path, member.name, member.size, content.read, max_bytes, sequential=True)
         elif not member.isdir():
             yield _named(path, member.name, 0, _refuse("a link or device in an archive is not followed"))
-    yield _refused(path, f"the archive has more than {MAX_MEMBERS:,} members; the others are not read")
+    yield refused_item(path, f"the archive has more than {MAX_MEMBERS:,} members; the others are not read")
 
 
 class _LimitedTarInfo(tarfile.TarInfo):
@@ -293,8 +293,9 @@ def _named(
     return MemberItem(f"{path}/{name}", size, read, max_bytes, sequential)
 
 
-def _refused(path: str, reason: str) -> MemberItem:
-    return MemberItem(path, 0, _refuse(reason))
+def refused_item(name: str, reason: str) -> MemberItem:
+    """An item that cannot be read, and why."""
+    return MemberItem(name, 0, _refuse(reason))
 
 
 def _refuse(reason: str) -> Callable[[int], bytes]:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from poolsieve.images.archives import MemberItem, tar_items, zip_items
+from poolsieve.images.archives import MemberItem, refused_item, tar_items, zip_items
 from poolsieve.images.guarded_decoding import shared_decoder
 from poolsieve.images.image_files import HEAD_BYTES, TAR_ENDINGS, is_archive, seems_image
 from poolsieve.images.in_memory import HeldImage, held_item
@@ -38,6 +38,8 @@ _INNER_ARCHIVE = "an archive within a source is not opened; give it as a source 
 _SMALL_FILE = 1_000_000
 _MAX_LINE = 1_000_000
 """Characters of a line in a JSONL file."""
+_MAX_PATH = 16_384
+"""Characters of a path; no system has so long ones, and readers of CSV refuse cells of 131,072."""
 
 AnyImage = str | os.PathLike[str] | HeldImage
 AnySource = AnyImage | Iterable[AnyImage]
@@ -312,7 +314,11 @@ def _items_of_sequence(
 
 
 def _files(paths: Iterable[str], max_bytes: int) -> Iterator[Item]:
-    return (FileItem(path, max_bytes) for path in paths if path)
+    for path in paths:
+        if len(path) > _MAX_PATH:
+            yield refused_item(f"{path[:80]}...", f"a path of {len(path):,} characters")
+        elif path:
+            yield FileItem(path, max_bytes)
 
 
 def _walk(folder: str) -> Iterator[str]:

@@ -315,12 +315,15 @@ def _parquet_rows(table: Path) -> Iterator[dict[str, Any]]:
 def _write_csv(verdicts: Iterable[Verdict], stream: IO[bytes], spreadsheet_safe: bool) -> None:
     text = io.TextIOWrapper(stream, encoding="utf-8", errors=_FILE_NAMES, newline="")
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+    quoting = csv.DictWriter(text, _COLUMNS, lineterminator="\n", quoting=csv.QUOTE_ALL)
     writer.writeheader()
     for verdict in verdicts:
         row = _row(verdict)
         if spreadsheet_safe:
             row = {name: _plain_cell(value) for name, value in row.items()}
-        writer.writerow(row)
+        # A carriage return is not quoted if lines end otherwise, and readers take it for the end of one.
+        returns = any(isinstance(value, str) and "\r" in value for value in row.values())
+        (quoting if returns else writer).writerow(row)
     text.flush()
     text.detach()  # the stream is its owner's to close
 

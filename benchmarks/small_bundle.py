@@ -3,15 +3,20 @@
 Its counting network reads pools of 8 and knows nothing; its individual network looks at brightness.
 """
 
+from __future__ import annotations
+
 import csv
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
+from poolsieve.bundles import Bundle
+
 SIZE = 32
 
 
-def small_bundle(folder):
+def small_bundle(folder: Path) -> Bundle:
     from drawn_weights import draw_weights, drawn, drawn_gate
     from torch import nn
 
@@ -49,7 +54,7 @@ def small_bundle(folder):
     return save_bundle(folder, model, calibration, task="light", squaring="pad")
 
 
-def write_data(folder, per_split=24, *, swapped=False):
+def write_data(folder: Path, per_split: int = 24, *, swapped: bool = False) -> Path:
     """A CSV of images, of which the bad third is darker (brighter if swapped)."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)

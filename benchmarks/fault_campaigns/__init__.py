@@ -1,0 +1,1 @@
+"""Campaigns of faults: what strangers send and what machines suffer, by number and seed."""
