@@ -26,6 +26,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1] / "examples"))  # drawn firearms
+
 from fault_campaigns.archives import Archives
 from fault_campaigns.bundles import AlteredBundles
 from fault_campaigns.campaign import Broken, Campaign, Findings

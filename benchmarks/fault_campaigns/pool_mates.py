@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from drawn_firearms.photographs import load_photographs, photograph_view
+from drawn_firearms.scenes import SCENES, render
 from pool_mates import Bench, Numbers, later_frame, schemes_by_name
-from poolsieve.demo.photographs import load_photographs, photograph_view
-from poolsieve.demo.scenes import SCENES, render
 
 from fault_campaigns.campaign import Broken, Findings, rng_of
 from poolsieve.bundles import load_bundle
@@ -39,7 +39,7 @@ class PoolMates:
     def __init__(self, seed: int, bundle: Path, targets: int = len(SCENES)) -> None:
         self._seed = seed
         self._bundle = load_bundle("firearms")
-        self._bench = Bench(self._bundle, open_engine(self._bundle))
+        self._bench = Bench(self._bundle, open_engine(self._bundle), alike=True)
         rng = rng_of(seed, self.name, 0)
         photographs = load_photographs()
         self._drawn = [render(scene, SIDE, photographs, rng) for scene in SCENES]

@@ -3,15 +3,9 @@
 Every alteration is drawn from a seed, and enters its own hash into `config.json` as its maker would.
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from altered_bundles import ALTERATIONS, copy_bundle
-
-sys.path.insert(0, str(Path(__file__).parent / "bundles"))
-
 from made_bundles import make_bundle
 
 from poolsieve.moderation import Moderator
