@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 from sklearn.metrics import roc_auc_score
@@ -19,6 +19,7 @@ def drawn(rng, number=150):
     return bad, strangeness + rng.normal(size=2 * number), strangeness + 0.7 * rng.normal(size=2 * number)
 
 
+@settings(deadline=None)
 @given(labelled)
 def test_it_is_the_area_of_others_also_with_ties(rows):
     scores, other, bad = (np.array(part) for part in zip(*rows, strict=True))
@@ -30,6 +31,7 @@ def test_it_is_the_area_of_others_also_with_ties(rows):
     assert auc_difference(scores, other, bad).value == pytest.approx(gain, abs=1e-12)
 
 
+@settings(deadline=None)
 @given(labelled, st.data())
 def test_a_weight_is_as_good_as_showing_it_so_often(rows, data):
     scores, other, bad = (np.array(part) for part in zip(*rows, strict=True))

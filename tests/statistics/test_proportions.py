@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import betabinom, binomtest
 
@@ -9,6 +9,7 @@ from poolsieve.statistics import exact_lower, exact_upper, predicted_share, prop
 some_of_many = st.integers(1, 400).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total)))
 
 
+@settings(deadline=None)
 @given(some_of_many)
 def test_independent_trials_get_wilsons_interval(numbers):
     found = proportion(*numbers)
@@ -17,6 +18,7 @@ def test_independent_trials_get_wilsons_interval(numbers):
     assert (found.value, found.total) == (numbers[0] / numbers[1], numbers[1])
 
 
+@settings(deadline=None)
 @given(st.lists(some_of_many, min_size=2, max_size=20))
 def test_clusters_never_tell_more_than_independent_trials(clusters):
     won, tried = (np.array(part) for part in zip(*clusters, strict=True))
@@ -48,6 +50,7 @@ def test_nothing_to_measure_is_undefined():
     assert not proportion([], []).defined and not proportion(0, 0).defined
 
 
+@settings(deadline=None)
 @given(some_of_many, st.sampled_from([0.5, 0.9, 0.95, 0.999]))
 def test_exact_bounds_are_those_of_clopper_and_pearson(numbers, confidence):
     expected = binomtest(*numbers).proportion_ci(2 * confidence - 1, "exact")  # one side of 90% is 95%
