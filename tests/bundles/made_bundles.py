@@ -19,7 +19,7 @@ from poolsieve.networks import (
     SplitBackbone,
     load_backbone,
 )
-from poolsieve.training import make_plan
+from poolsieve.training import make_settings
 from poolsieve.training.models import TrainedModel, counting_networks, load_model, save_model
 
 SIZE = 64
@@ -93,9 +93,9 @@ def random_calibration(pool_sizes):
 def write_run(folder, backbone, merge="gated", pool_sizes=(2, 4), counting="separate"):
     """The folder of a training run."""
     folder.mkdir(parents=True)
-    plan = make_plan(backbone=backbone.name, merge=merge, pool_sizes=pool_sizes, counting=counting)
-    settings = {"task": "discs", "squaring": "pad", "plan": plan.to_json()}
-    save_model(folder, networks_on(backbone, merge, pool_sizes, counting), settings)
+    settings = make_settings(backbone=backbone.name, merge=merge, pool_sizes=pool_sizes, counting=counting)
+    entries = {"task": "discs", "squaring": "pad", "settings": settings.to_json()}
+    save_model(folder, networks_on(backbone, merge, pool_sizes, counting), entries)
     random_calibration(pool_sizes).save(folder / "calibration.json")
     return folder
 

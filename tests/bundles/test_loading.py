@@ -153,7 +153,7 @@ def test_a_wrong_configuration_is_refused(folder, changes, word):
     refused(folder, word)
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"plan": {}}', b"\xff\xfe", b"[" * 100_000])
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"settings": {}}', b"\xff\xfe", b"[" * 100_000])
 def test_a_configuration_that_is_none_is_refused(folder, content):
     put(folder / "config.json", content)
     refused(folder, "config.json")

@@ -12,16 +12,16 @@ from drawn_shapes import draw_task, small_backbone
 from drawn_weights import drawn
 
 from poolsieve.images import ViewSettings, load_dataset
-from poolsieve.training import TrainingPlan, features
+from poolsieve.training import TrainingSettings, features
 from poolsieve.training.extractors import front_extractor, fuse_batch_norms
 from poolsieve.training.features import (
-    ViewPlan,
+    ViewSet,
     build_cache,
     hash_weights,
 )
 from poolsieve.training.run import cached_features
 
-VIEWS = ViewPlan(32, random_views=2, seed=0)
+VIEWS = ViewSet(32, random_views=2, seed=0)
 
 
 @pytest.fixture
@@ -83,11 +83,11 @@ def test_cached_features_equal_the_front(task, build):
 
 
 def test_features_can_go_on_from_an_earlier_cut_point(task, quiet, tmp_path, few):
-    plan = TrainingPlan(front="tuned", tune_from="first", front_epochs=1, views=3)
+    settings = TrainingSettings(front="tuned", tune_from="first", front_epochs=1, views=3)
     backbone, dataset = small_backbone().eval(), load_dataset(task)
-    frozen = replace(plan, front="frozen", tune_from=None, front_epochs=0)
+    frozen = replace(settings, front="frozen", tune_from=None, front_epochs=0)
     whole = cached_features(backbone, "second", dataset, "train", frozen, tmp_path / "whole", quiet)
-    tail = cached_features(backbone, "second", dataset, "train", plan, tmp_path / "tail", quiet)
+    tail = cached_features(backbone, "second", dataset, "train", settings, tmp_path / "tail", quiet)
     assert len(list((tmp_path / "tail").iterdir())) == 2  # features after "first", and after "second"
     assert tail.shape == whole.shape
     assert np.abs(tail.astype(float) - whole).max() < 0.02
@@ -107,7 +107,7 @@ def test_a_complete_cache_is_reused(build):
     [
         {"views": replace(VIEWS, random_views=1)},
         {"views": replace(VIEWS, seed=1)},
-        {"views": replace(VIEWS, squaring="stretch")},
+        {"views": replace(VIEWS, resize_mode="stretch")},
         {"views": replace(VIEWS, settings=ViewSettings(rotation=10))},
         {"key": {"weights": "others"}},
         {"split": "val"},

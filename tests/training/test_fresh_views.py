@@ -9,23 +9,23 @@ from drawn_shapes import small_backbone
 from torch import nn
 
 from poolsieve.images import load_dataset
-from poolsieve.training import TrainingPlan
+from poolsieve.training import TrainingSettings
 from poolsieve.training.extractors import front_extractor, tail_extractor
 from poolsieve.training.inputs import CachedInputs, FreshInputs
 from poolsieve.training.run import cached_features, fresh_inputs
 
-PLAN = TrainingPlan(pool_sizes=(4,), fresh_views=2)
+SETTINGS = TrainingSettings(pool_sizes=(4,), fresh_views=2)
 
 
 @pytest.fixture
 def fresh(task, tmp_path, quiet):
     dataset = load_dataset(task)
 
-    def of(phase="counting-4", plan=PLAN):
+    def of(phase="counting-4", settings=SETTINGS):
         backbone = small_backbone().eval()
-        array = cached_features(backbone, backbone.cut, dataset, "train", plan, tmp_path / "cache", quiet)
+        array = cached_features(backbone, backbone.cut, dataset, "train", settings, tmp_path / "cache", quiet)
         whole = CachedInputs(array, dataset.labels[dataset.of_split("train")])
-        return fresh_inputs(backbone, dataset, whole, plan, tmp_path / "fresh", phase, quiet)
+        return fresh_inputs(backbone, dataset, whole, settings, tmp_path / "fresh", phase, quiet)
 
     return of
 
@@ -40,7 +40,7 @@ def test_every_epoch_has_views_of_its_own(fresh):
     first, second = features(inputs, 0), features(inputs, 1)
     assert not np.allclose(first, second)
     assert not np.allclose(first, features(fresh("individual"), 0))
-    assert not np.allclose(first, features(fresh(plan=replace(PLAN, seed=1)), 0))
+    assert not np.allclose(first, features(fresh(settings=replace(SETTINGS, seed=1)), 0))
 
 
 def test_an_epoch_begun_again_has_the_same_views(fresh):
@@ -61,7 +61,7 @@ def test_each_image_has_several_views_in_an_epoch(fresh):
     same = np.zeros(300, dtype=np.int64)
     drawn = inputs.draw(same, np.random.default_rng(0)).numpy().reshape(300, -1)
     kinds, numbers = np.unique(drawn, axis=0, return_counts=True)
-    assert len(kinds) == 1 + PLAN.fresh_views
+    assert len(kinds) == 1 + SETTINGS.fresh_views
     whole = inputs._whole.plain(same[:1]).numpy().reshape(-1)
     plain = numbers[(kinds == whole).all(axis=1)]
     assert plain == pytest.approx(100, abs=30)  # a third, as judged

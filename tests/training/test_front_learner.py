@@ -12,14 +12,14 @@ from safetensors.torch import load_file
 from torch.nn import functional
 
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, load_backbone
-from poolsieve.training import Optimization, TrainingPlan
+from poolsieve.training import Optimization, TrainingSettings
 from poolsieve.training.front import FrontLearner, stem_features
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.merging import gated_max_of_places
 from poolsieve.training.models import TrainedModel, load_model, save_model
 from poolsieve.training.run import train
 
-PLAN = TrainingPlan(
+SETTINGS = TrainingSettings(
     pool_sizes=(2,),
     front="tuned",
     tune_from="first",
@@ -59,7 +59,7 @@ def test_the_learner_merges_as_the_pooled_network_does(merge, tmp_path):
     rng = np.random.default_rng(0)
     inputs = CachedInputs(rng.random((40, 1, 16, 16, 8)).astype(np.float16), np.array([0, 1] * 20))
     stem = model.backbone.segment("first", "second")
-    learner = FrontLearner(stem, model, inputs, inputs, replace(PLAN, merge=merge), tmp_path)
+    learner = FrontLearner(stem, model, inputs, inputs, replace(SETTINGS, merge=merge), tmp_path)
     learner.module.train()
     batch = learner.steps(0)[0]
     loaded = replace(learner.load(batch), singles=torch.empty(0, dtype=torch.int64))
@@ -96,7 +96,7 @@ def test_features_beyond_half_precision_are_an_error(tmp_path):
 def test_a_gate_does_not_move_under_networks_that_learn_no_more(task, tmp_path, quiet):
     """The counting network learns with the front only; the individual network goes on alone."""
     out = tmp_path / "out"
-    train(task, out, PLAN, cache_dir=tmp_path / "cache", reporter=quiet, backbone=small_backbone())
+    train(task, out, SETTINGS, cache_dir=tmp_path / "cache", reporter=quiet, backbone=small_backbone())
     model = load_model(out, small_backbone())
     front = load_file(out / "phases" / "front" / "best-0001.safetensors")
     individual = model.individual.state_dict()
@@ -121,7 +121,7 @@ def test_a_model_is_loaded_at_its_own_input_size(tmp_path):
 
 
 def test_validation_and_test_images_are_rotated_on_request(task, tmp_path, quiet):
-    plan = TrainingPlan(
+    settings = TrainingSettings(
         pool_sizes=(2,),
         views=2,
         individual_epochs=1,
@@ -132,10 +132,10 @@ def test_validation_and_test_images_are_rotated_on_request(task, tmp_path, quiet
         rotate_test=True,
     )
     caches = tmp_path / "cache"
-    train(task, tmp_path / "turned", plan, cache_dir=caches, reporter=quiet, backbone=small_backbone())
+    train(task, tmp_path / "turned", settings, cache_dir=caches, reporter=quiet, backbone=small_backbone())
     assert sorted(rotations(caches).values()) == [0.0, 30.0, 30.0]
     turned = set(rotations(caches))
-    plain = replace(plan, rotate_test=False)
+    plain = replace(settings, rotate_test=False)
     train(task, tmp_path / "plain", plain, cache_dir=caches, reporter=quiet, backbone=small_backbone())
     added = {name: angle for name, angle in rotations(caches).items() if name not in turned}
     assert sorted(added.values()) == [0.0, 0.0]  # the training images are the same

@@ -187,7 +187,7 @@ class BundleConfig:
         """
         if not isinstance(values, Mapping):
             raise ValueError("holds no object")
-        if "format_version" not in values and "plan" in values:
+        if "format_version" not in values and "settings" in values:
             raise ValueError(
                 "belongs to a training run; make a bundle of it with `poolsieve bundles export RUN OUT`"
             )

@@ -1,4 +1,4 @@
-"""Which run a folder holds: `plan.json` with its settings, and hashes of its data and of its network."""
+"""Which run a folder holds: `settings.json` with its settings, and hashes of its data and of its network."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from poolsieve.images.datasets import SPLITS, ImageDataset
 from poolsieve.networks import SplitBackbone
 from poolsieve.training.features import hash_weights
 from poolsieve.training.folders import LOCK_FILE, check_folder, is_leftover, lock_folder, remove_leftovers
-from poolsieve.training.plan import TrainingPlan, differing_settings
+from poolsieve.training.settings import TrainingSettings, differing_settings
 
-PLAN_FILE = "plan.json"
+SETTINGS_FILE = "settings.json"
 
 
-def describe_run(plan: TrainingPlan, dataset: ImageDataset, backbone: SplitBackbone) -> dict[str, Any]:
-    """All that decides what a run ends with, as it stands in `plan.json`."""
+def describe_run(
+    settings: TrainingSettings, dataset: ImageDataset, backbone: SplitBackbone
+) -> dict[str, Any]:
+    """All that decides what a run ends with, as it stands in `settings.json`."""
     return {
-        "plan": plan.to_json(),
+        "settings": settings.to_json(),
         "data": {split: dataset.content_hash(split) for split in SPLITS},
         "labels": {split: dataset.label_hash(split) for split in SPLITS},
         "network": {
@@ -49,7 +51,7 @@ class RunFolder:
 
     def __enter__(self) -> RunFolder:
         check_folder(self.path, "--out")
-        if (self.path / PLAN_FILE).is_file():
+        if (self.path / SETTINGS_FILE).is_file():
             self._lock()
         else:
             self._require_empty()
@@ -68,7 +70,7 @@ class RunFolder:
             self._lock()
         for folder in (self.path, *(self.path / "phases").glob("*/")):
             remove_leftovers(folder)
-        file = self.path / PLAN_FILE
+        file = self.path / SETTINGS_FILE
         if file.is_file():
             known = _read(file)
             lines = _differences(known, description)
@@ -102,15 +104,15 @@ class RunFolder:
 def _read(file: Path) -> dict[str, Any]:
     try:
         known: dict[str, Any] = json.loads(file.read_text())
-        if not isinstance(known["plan"], dict) or not isinstance(known["data"], dict):
-            raise TypeError("plan and data must be objects")
+        if not isinstance(known["settings"], dict) or not isinstance(known["data"], dict):
+            raise TypeError("settings and data must be objects")
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{file}: damaged ({error}); give another --out") from error
     return known
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    lines = differing_settings(old["plan"], new["plan"])
+    lines = differing_settings(old["settings"], new["settings"])
     changed = [split for split in SPLITS if old["data"].get(split) != new["data"][split]]
     lines += [f"data of split {split}: changed" for split in changed]
     # Runs begun before these were recorded are taken at their word.

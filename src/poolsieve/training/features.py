@@ -50,12 +50,12 @@ BATCH_VIEWS = 12
 
 
 @dataclass(frozen=True)
-class ViewPlan:
+class ViewSet:
     """Which views of each image are made.
 
     Attributes:
         size: Side of the network's square input in pixels.
-        squaring: How images become square.
+        resize_mode: How images become square.
         random_views: Augmented views beside the plain one; 0 makes the plain one only.
         settings: How augmented views are drawn.
         seed: Seed of the augmentation.
@@ -64,7 +64,7 @@ class ViewPlan:
     """
 
     size: int
-    squaring: Squaring = "pad"
+    resize_mode: Squaring = "pad"
     random_views: int = 0
     settings: ViewSettings = DEFAULT_VIEWS
     seed: int = 0
@@ -90,11 +90,12 @@ class ViewPlan:
         rng = np.random.default_rng([self.seed, int(digest[:16], 16)])
         made = []
         if self.plain and self.rotation > 0:
-            made.append(rotated_view(image, self.size, rng, self.squaring, self.rotation))
+            made.append(rotated_view(image, self.size, rng, self.resize_mode, self.rotation))
         elif self.plain:
-            made.append(plain_view(image, self.size, self.squaring))
+            made.append(plain_view(image, self.size, self.resize_mode))
         made += [
-            random_view(image, self.size, rng, self.squaring, self.settings) for _ in range(self.random_views)
+            random_view(image, self.size, rng, self.resize_mode, self.settings)
+            for _ in range(self.random_views)
         ]
         return np.stack(made)
 
@@ -120,7 +121,7 @@ class FeatureCache:
 def build_cache(
     dataset: ImageDataset,
     split: str,
-    views: ViewPlan,
+    views: ViewSet,
     extract: Extractor,
     feature_shape: tuple[int, int, int],
     network_key: dict[str, Any],
@@ -242,7 +243,7 @@ def _make(
     description: dict[str, Any],
     dataset: ImageDataset,
     split: str,
-    views: ViewPlan,
+    views: ViewSet,
     extract: Extractor,
     reporter: Reporter,
     earlier: NDArray[np.float16] | None,

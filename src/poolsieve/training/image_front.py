@@ -18,9 +18,9 @@ from poolsieve.training.inputs import Inputs
 from poolsieve.training.learners import Batch
 from poolsieve.training.models import TrainedModel
 from poolsieve.training.phases import Step
-from poolsieve.training.plan import TrainingPlan
 from poolsieve.training.readings import read_images
 from poolsieve.training.sampling import balanced_epoch, epoch_generator
+from poolsieve.training.settings import TrainingSettings
 
 
 class ImageFrontLearner:
@@ -35,7 +35,7 @@ class ImageFrontLearner:
         model: The networks; the counting ones are left alone.
         train: Training images, as the stem takes them.
         validation: Validation images, likewise.
-        plan: The settings.
+        settings: The settings.
         scratch: Folder of the features of the validation images while they are judged.
     """
 
@@ -45,7 +45,7 @@ class ImageFrontLearner:
         model: TrainedModel,
         train: Inputs,
         validation: Inputs,
-        plan: TrainingPlan,
+        settings: TrainingSettings,
         scratch: Path,
     ) -> None:
         self.name = "front"
@@ -53,10 +53,10 @@ class ImageFrontLearner:
         self.module: nn.Module = nn.ModuleDict(
             {"stem": stem, "individual": model.individual, "gate": model.gate}
         )
-        self.epochs = plan.front_epochs
-        self._train, self._validation, self._plan, self._scratch = train, validation, plan, scratch
-        self._stem = maybe_compiled(stem, 2 * plan.batch_images, plan)
-        self._back = maybe_compiled(model.individual.back, plan.batch_images, plan)
+        self.epochs = settings.front_epochs
+        self._train, self._validation, self._settings, self._scratch = train, validation, settings, scratch
+        self._stem = maybe_compiled(stem, 2 * settings.batch_images, settings)
+        self._back = maybe_compiled(model.individual.back, settings.batch_images, settings)
 
     def new_layers(self) -> list[nn.Module]:
         """The final layer and the gate."""
@@ -65,8 +65,8 @@ class ImageFrontLearner:
 
     def steps(self, epoch: int) -> list[Batch]:
         """Balanced batches of twice as many images as the individual network gets."""
-        order = balanced_epoch(self._train.labels, epoch_generator(self._plan.seed, self.name, epoch))
-        size = 2 * self._plan.batch_images
+        order = balanced_epoch(self._train.labels, epoch_generator(self._settings.seed, self.name, epoch))
+        size = 2 * self._settings.batch_images
         batches = [order[begin : begin + size] for begin in range(0, len(order), size)]
         return [
             Batch(part, self._train.labels[part], epoch, i) for i, part in enumerate(batches) if len(part) > 3
@@ -74,21 +74,21 @@ class ImageFrontLearner:
 
     def load(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Inputs of the stem, and labels."""
-        rng = epoch_generator(self._plan.seed, f"{self.name} views {batch.number}", batch.epoch)
+        rng = epoch_generator(self._settings.seed, f"{self.name} views {batch.number}", batch.epoch)
         return self._train.draw(batch.positions, rng), torch.from_numpy(batch.counts)
 
     def loss(self, loaded: tuple[Tensor, Tensor]) -> Step:
         """Cross-entropy of the individual network on half of the images, and of the head on all."""
         inputs, labels = loaded
         _, individual, gate = self._parts(self.module)
-        optimization = self._plan.optimization
+        optimization = self._settings.optimization
         features = self._stem(inputs)
         half = len(labels) // 2
         vectors = functional.dropout(self._back(features[:half]), optimization.dropout)
         logits = individual.final(vectors)
         loss = functional.cross_entropy(logits, labels[:half], label_smoothing=optimization.label_smoothing)
         head = functional.binary_cross_entropy_with_logits(gate(features)[1], labels.float())
-        loss = loss + self._plan.head_weight * head
+        loss = loss + self._settings.head_weight * head
         return Step(loss, int((logits.argmax(1) == labels[:half]).sum()), half)
 
     def judge(self, module: nn.Module) -> dict[str, float]:

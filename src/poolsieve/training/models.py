@@ -25,7 +25,7 @@ from poolsieve.networks import (
 )
 from poolsieve.networks.pooled import Merge
 from poolsieve.networks.weights import read_safetensors
-from poolsieve.training.plan import Counting
+from poolsieve.training.settings import Counting
 
 MODEL_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
@@ -94,13 +94,13 @@ def counting_networks(
     return {size: largest.for_pools_of(size) for size in pool_sizes}
 
 
-def save_model(folder: Path, model: TrainedModel, settings: dict[str, Any]) -> None:
+def save_model(folder: Path, model: TrainedModel, entries: dict[str, Any]) -> None:
     """Write `model.safetensors` and `config.json`.
 
     Args:
         folder: The run's folder.
         model: What was trained.
-        settings: Further entries of the configuration: task, squaring, the training plan.
+        entries: Further entries of the configuration: task, squaring, the training settings.
     """
     tensors = {
         f"{prefix}.{name}": value.detach().clone(memory_format=torch.contiguous_format)
@@ -127,7 +127,7 @@ def save_model(folder: Path, model: TrainedModel, settings: dict[str, Any]) -> N
         "glance": None
         if model.glance is None
         else {"shrink": model.glance.shrink, "stop": model.glance.stop},
-        **settings,
+        **entries,
     }
     write_atomically(folder / CONFIG_FILE, (json.dumps(config, indent=2) + "\n").encode())
 
