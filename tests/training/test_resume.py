@@ -17,12 +17,13 @@ from pathlib import Path
 import torch
 from drawn_shapes import small_backbone
 from poolsieve.training import Optimization, TrainingSettings, features
+from poolsieve import row_cache
 from poolsieve.progress import Reporter
 from poolsieve.training.run import train
 
 data, out, optimizer, front, seconds = Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]
 torch.set_num_threads(1)
-features.BLOCK_IMAGES = 16
+row_cache.BLOCK_ROWS = 16
 render = features.ViewSet.render
 def slowly(self, file, digest):
     time.sleep(float(seconds))
@@ -118,11 +119,11 @@ def test_a_killed_run_ends_as_an_uninterrupted_one(start, uninterrupted, tmp_pat
 
 def test_a_run_killed_while_caching_ends_as_an_uninterrupted_one(start, uninterrupted, tmp_path):
     whole, broken = uninterrupted("adamw", "frozen"), tmp_path / "broken"
-    kill_once_there(start(broken, "adamw", "frozen", 0.03), broken, "cache/*/progress.json", delay=0.0)
+    kill_once_there(start(broken, "adamw", "frozen", 0.03), broken, "cache/*/blocks.json", delay=0.0)
     (folder,) = (broken / "cache").iterdir()
-    assert not (folder / "complete.json").exists()
+    assert len(json.loads((folder / "blocks.json").read_text())) < 6
 
     finish(start(broken, "adamw", "frozen"))
     require_equal(broken, whole)
-    for name in ("features.npy", "complete.json"):
+    for name in ("features.rows", "blocks.json"):
         assert (folder / name).read_bytes() == (whole / "cache" / folder.name / name).read_bytes()

@@ -3,22 +3,19 @@
 import csv
 import io
 import json
-import os
 import subprocess
-import sys
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from drawn_shapes import small_backbone
 from rich.console import Console
 
 from poolsieve import progress
+from poolsieve.folders import lock_folder
 from poolsieve.images import load_dataset
 from poolsieve.training import TrainingSettings
 from poolsieve.training.claims import RunFolder
-from poolsieve.training.folders import lock_folder
 from poolsieve.training.run import train
 
 TINY = TrainingSettings(
@@ -110,66 +107,6 @@ def test_two_runs_in_one_folder_are_refused(task, tmp_path, quiet):
             train(task, out, TINY, cache_dir=tmp_path / "cache", reporter=quiet, backbone=small_backbone())
     with lock_folder(out):  # and it is free again
         pass
-
-
-BUILD = """
-import sys, time
-from pathlib import Path
-import numpy as np
-from poolsieve.images import load_dataset
-from poolsieve.progress import Reporter
-from poolsieve.training import features
-from poolsieve.training.features import ViewSet, build_cache
-
-features.BLOCK_IMAGES = 16
-
-def extract(pixels):
-    time.sleep(0.1)
-    return pixels[:, ::8, ::8].astype(np.float16) + 1
-
-cache = build_cache(
-    load_dataset(sys.argv[1]), "val", ViewSet(32), extract, (3, 4, 4), {}, Path(sys.argv[2]), Reporter()
-)
-np.save(sys.argv[3], np.array(cache.array))
-"""
-
-
-def test_two_processes_make_one_cache_between_them(task, tmp_path):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", BUILD, task, tmp_path / "cache", tmp_path / f"{i}.npy"],
-            env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for i in range(2)
-    ]
-    messages = [process.communicate(timeout=100)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], messages
-    arrays = [np.load(tmp_path / f"{i}.npy") for i in range(2)]
-    assert (arrays[0] == arrays[1]).all()
-    assert (arrays[0] > 0).all()
-    assert sum("done in" in text for text in messages) == 1
-    assert sum(" from " in text for text in messages) == 1
-
-
-def test_a_cache_in_the_making_is_waited_for(task, tmp_path):
-    build = [sys.executable, "-c", BUILD, task, tmp_path / "cache", tmp_path / "a.npy"]
-    subprocess.run(build, check=True, capture_output=True)
-    (folder,) = (tmp_path / "cache").iterdir()
-    (folder / "complete.json").unlink()
-    with lock_folder(folder):
-        process = subprocess.Popen(build, stderr=subprocess.PIPE, text=True)
-        seen = ""
-        while "waiting for another run" not in seen:
-            line = process.stderr.readline()
-            assert line, seen
-            seen += line
-        assert not (folder / "complete.json").exists()
-    process.communicate(timeout=100)
-    assert process.returncode == 0
-    assert (folder / "complete.json").exists()
 
 
 @pytest.mark.parametrize(

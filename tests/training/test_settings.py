@@ -104,6 +104,10 @@ def test_a_front_that_learns_learns_for_some_epochs():
     assert make_settings("paper", front="frozen", epochs=3).epochs == 3
 
 
+def test_a_seed_may_be_any_number_that_a_clock_gives():
+    assert make_settings(seed=1_700_000_000_000_000_000).seed == 1_700_000_000_000_000_000
+
+
 def test_every_setting_is_documented():
     for kind in (TrainingSettings, *PARTS.values()):
         for entry in fields(kind):

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from poolsieve.files import write_atomically
+from poolsieve.folders import LOCK_FILE, check_folder, is_leftover, lock_folder, remove_leftovers
 from poolsieve.images.datasets import SPLITS, ImageDataset
 from poolsieve.networks import SplitBackbone
 from poolsieve.training.features import hash_weights
-from poolsieve.training.folders import LOCK_FILE, check_folder, is_leftover, lock_folder, remove_leftovers
 from poolsieve.training.settings import TrainingSettings, differing_settings
 
 SETTINGS_FILE = "settings.json"
@@ -88,7 +88,7 @@ class RunFolder:
     def _lock(self) -> None:
         try:
             self._held.enter_context(lock_folder(self.path))
-        except BlockingIOError:
+        except TimeoutError:
             raise ValueError(
                 f"another run is at work in {self.path}; wait until it ends, or give another --out"
             ) from None

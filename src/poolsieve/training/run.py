@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from poolsieve.bundles.config import OUTLIER_FILE
 from poolsieve.calibration import Calibration, draw_confusion, draw_roc
 from poolsieve.files import write_atomically
+from poolsieve.folders import DISK_FULL, check_folder
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.networks import Gate, GlanceNetwork, IndividualNetwork, SplitBackbone, load_backbone
 from poolsieve.progress import Reporter, RunClock
@@ -23,8 +24,7 @@ from poolsieve.training.checkpoints import PhaseState
 from poolsieve.training.claims import RunFolder, describe_run
 from poolsieve.training.data import check_data, fit_resize_mode, load_data, training_shapes
 from poolsieve.training.extractors import front_extractor, tail_extractor
-from poolsieve.training.features import ViewSet, build_cache, hash_weights
-from poolsieve.training.folders import DISK_FULL, check_folder
+from poolsieve.training.features import ViewSet, cache_features, hash_weights
 from poolsieve.training.front import FrontLearner
 from poolsieve.training.glance import GlanceLearner, glance_logits
 from poolsieve.training.history import write_history
@@ -244,7 +244,7 @@ def cached_features(
         extract = tail_extractor(tail, _shape(backbone, settings.tune_from))
     key, shape = _front_key(backbone, stop), _shape(backbone, stop)
     with reporter.part(features_part(split, stop)):
-        return build_cache(dataset, split, views, extract, shape, key, cache_dir, reporter, earlier).array
+        return cache_features(dataset, split, views, extract, shape, key, cache_dir, reporter, earlier)
 
 
 def _front_key(backbone: SplitBackbone, stop: str) -> dict[str, Any]:
@@ -290,15 +290,15 @@ def fresh_inputs(
 
     def make(epoch: int) -> NDArray[np.float16]:
         seed = int(epoch_generator(settings.seed, f"{phase} fresh views", epoch).integers(2**62))
-        views = split_views("train", backbone.input_size, replace(settings, seed=seed))
-        views = replace(views, random_views=settings.fresh_views, plain=False)
+        views = split_views("train", backbone.input_size, settings)
+        views = replace(views, seed=seed, random_views=settings.fresh_views, plain=False)
         now = folder / f"{phase}-{epoch}"
         for other in folder.glob("*"):
             if other != now:
                 shutil.rmtree(other)
         key, shape = _front_key(backbone, stop), _shape(backbone, stop)
         with reporter.part(views_part(phase), epoch / settings.epochs, (epoch + 1) / settings.epochs):
-            return build_cache(dataset, "train", views, extract, shape, key, now, reporter).array
+            return cache_features(dataset, "train", views, extract, shape, key, now, reporter)
 
     return FreshInputs(whole, make)
 

@@ -271,7 +271,9 @@ class TrainingSettings(_Settings):
         "compiler; weights differ in the last digits from those without.",
         panel=LEARNING,
     )
-    seed: int = option(0, "Seed of everything random.", _FROM_0, panel=LEARNING)
+    seed: int = option(
+        0, "Seed of everything random.", Interval(low=0, high=2.0**63, whole=True), panel=LEARNING
+    )
     pools_per_epoch: int = option(
         4000,
         "Training pools of one epoch, equally many of each size that a network serves.",
