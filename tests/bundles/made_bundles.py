@@ -94,7 +94,8 @@ def write_run(folder, backbone, merge="gated", pool_sizes=(2, 4), counting="sepa
     """The folder of a training run."""
     folder.mkdir(parents=True)
     settings = make_settings(backbone=backbone.name, merge=merge, pool_sizes=pool_sizes, counting=counting)
-    entries = {"task": "discs", "squaring": "pad", "settings": settings.to_json()}
+    entries = {"task": "discs", "kind": "classification", "squaring": "pad", "training_shapes": None}
+    entries["settings"] = settings.to_json()
     save_model(folder, networks_on(backbone, merge, pool_sizes, counting), entries)
     random_calibration(pool_sizes).save(folder / "calibration.json")
     return folder

@@ -48,7 +48,7 @@ def table(task, tmp_path):
     return file
 
 
-def test_changed_labels_or_weights_are_refused_and_old_runs_completed(table, tmp_path, quiet):
+def test_changed_labels_or_weights_are_refused(table, tmp_path, quiet):
     out, cache = tmp_path / "out", tmp_path / "cache"
 
     def again(settings=TINY, backbone=None):
@@ -72,10 +72,11 @@ def test_changed_labels_or_weights_are_refused_and_old_runs_completed(table, tmp
         again()
     table.write_text(text)
 
-    old = {name: written[name] for name in ("settings", "data")}  # as it was before these were recorded
-    (out / "settings.json").write_text(json.dumps(old))
     assert again() == results
-    assert json.loads((out / "settings.json").read_text()) == written
+    for name in ("labels", "network"):
+        (out / "settings.json").write_text(json.dumps({**written, name: None}))
+        with pytest.raises(ValueError, match=rf"settings\.json: damaged \({name} must be an object"):
+            again()
 
 
 def test_a_damaged_plan_is_named(tmp_path):

@@ -82,7 +82,8 @@ def export_run(
             f"the run in {run} is not finished; the same `poolsieve train` command goes on with it"
         )
     config = _read_json(run, CONFIG_FILE)
-    missing = {"task", "squaring", "settings", "backbone", "cut", "input_size"} - set(config)
+    needed = {"task", "kind", "squaring", "training_shapes", "settings", "backbone", "cut", "input_size"}
+    missing = needed - set(config)
     if missing:
         raise ValueError(
             f"{run / CONFIG_FILE} is not of a training run: it lacks {', '.join(sorted(missing))}"
@@ -99,10 +100,10 @@ def export_run(
         Calibration.load(run / CALIBRATION_FILE),
         task=config["task"],
         squaring=config["squaring"],
-        shares=config["settings"].get("shares"),
+        shares=config["settings"]["shares"],
         results=_read_json(run, RESULTS_FILE) if (run / RESULTS_FILE).is_file() else None,
         settings=config["settings"],
-        outliers=_read_outliers(run) if config.get("kind") == "outlier" else None,
+        outliers=_read_outliers(run) if config["kind"] == "outlier" else None,
         shapes=read_training_shapes(config),
         precision=precision,
         weights=weights,
@@ -272,4 +273,5 @@ def _describe(
         glance=glance,
         counting=model.sharing,
         tallies=model.gate.tallies,
+        training_shapes=None,
     )

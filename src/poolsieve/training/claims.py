@@ -72,18 +72,15 @@ class RunFolder:
             remove_leftovers(folder)
         file = self.path / SETTINGS_FILE
         if file.is_file():
-            known = _read(file)
-            lines = _differences(known, description)
+            lines = _differences(_read(file), description)
             if lines:
                 raise ValueError(
                     f"{self.path} holds a run with other settings ({'; '.join(lines)}). "
                     "Give the old settings to go on with it, or another --out"
                 )
-            if known == description:
-                return
         else:
             self._require_empty()  # it may have been filled while the images were checked
-        write_atomically(file, (json.dumps(description, indent=2) + "\n").encode())
+            write_atomically(file, (json.dumps(description, indent=2) + "\n").encode())
 
     def _lock(self) -> None:
         try:
@@ -104,8 +101,9 @@ class RunFolder:
 def _read(file: Path) -> dict[str, Any]:
     try:
         known: dict[str, Any] = json.loads(file.read_text())
-        if not isinstance(known["settings"], dict) or not isinstance(known["data"], dict):
-            raise TypeError("settings and data must be objects")
+        for name in ("settings", "data", "labels", "network"):
+            if not isinstance(known[name], dict):
+                raise TypeError(f"{name} must be an object")
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{file}: damaged ({error}); give another --out") from error
     return known
@@ -115,18 +113,11 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     lines = differing_settings(old["settings"], new["settings"])
     changed = [split for split in SPLITS if old["data"].get(split) != new["data"][split]]
     lines += [f"data of split {split}: changed" for split in changed]
-    # Runs begun before these were recorded are taken at their word.
-    labels, network = old.get("labels", new["labels"]), old.get("network", new["network"])
     lines += [
         f"labels of split {split}: changed"
         for split in SPLITS
-        if split not in changed and labels.get(split) != new["labels"][split]
+        if split not in changed and old["labels"].get(split) != new["labels"][split]
     ]
-    if network.get("weights") != new["network"]["weights"]:
-        lines.append("pretrained weights of the network: changed")
-    lines += [
-        f"{name}: {network.get(name)} -> {value}"
-        for name, value in new["network"].items()
-        if name != "weights" and network.get(name) != value
-    ]
-    return lines
+    network = differing_settings(old["network"], new["network"])
+    changed_weights = "pretrained weights of the network: changed"
+    return lines + [changed_weights if line.startswith("weights: ") else line for line in network]

@@ -189,10 +189,8 @@ class CountingLearner:
         return LoadedPools(size, self._train.draw(positions, rng), torch.from_numpy(batch.counts), labels)
 
     def _purpose(self, what: str, size: int) -> str:
-        """What random draws are for; networks for one size keep the names that they always had."""
-        if len(self._sizes) > 1:
-            return f"{self.name} {what} {size}"
-        return self.name if what == "pools" else f"{self.name} {what}"
+        """What random draws are for."""
+        return f"{self.name} {what} {size}"
 
     def loss(self, loaded: Sequence[LoadedPools]) -> Step:
         """Cross-entropy of the count, and of the image logits of a gate that learns; means over sizes."""

@@ -30,7 +30,10 @@ from poolsieve.training.settings import Counting
 MODEL_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 FORMAT_VERSION = 1
-_NEEDED = ("format", "backbone", "cut", "input_size", "pool_sizes", "merge", "gate_width")
+_NEEDED = (
+    *("format", "backbone", "cut", "input_size", "pool_sizes", "counting", "merge", "gate_width"),
+    *("tallies", "glance"),
+)
 
 
 @dataclass(frozen=True)
@@ -153,17 +156,17 @@ def load_model(folder: Path, backbone: SplitBackbone | None = None) -> TrainedMo
             f"{folder} was trained on images of {size} pixels, but the backbone given takes "
             f"{backbone.input_size}"
         )
-    gate = Gate(backbone.feature_shape[0], config["gate_width"], tallies=config.get("tallies", False))
+    gate = Gate(backbone.feature_shape[0], config["gate_width"], tallies=config["tallies"])
     merge: Merge = config["merge"]
     model = TrainedModel(
         backbone=backbone,
         individual=IndividualNetwork(backbone),
         counting=counting_networks(
-            backbone, config["pool_sizes"], merge, gate, shared=config.get("counting") == "shared"
+            backbone, config["pool_sizes"], merge, gate, shared=config["counting"] == "shared"
         ),
         gate=gate,
         merge=merge,
-        glance=GlanceNetwork(backbone, **config["glance"]) if config.get("glance") else None,
+        glance=GlanceNetwork(backbone, **config["glance"]) if config["glance"] else None,
     )
     tensors, _ = read_safetensors(folder / MODEL_FILE)
     for prefix, part in model.parts().items():
