@@ -29,8 +29,8 @@ from poolsieve.engines import open_engine
 from poolsieve.files import write_atomically
 from poolsieve.planning.timing import measured_price
 from poolsieve.progress import Reporter
+from poolsieve.training.recipes import make_settings
 from poolsieve.training.run import train
-from poolsieve.training.settings import make_settings
 
 CANDIDATES = (
     ("efficientnet-lite0", "block3.depthwise"),

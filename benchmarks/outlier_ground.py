@@ -20,11 +20,11 @@ from poolsieve.progress import Reporter
 from poolsieve.training.features import ViewSet
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.models import TrainedModel
+from poolsieve.training.network_outputs import read_images, read_pool_vectors
 from poolsieve.training.outliers import HELD_OUT_SHARE
-from poolsieve.training.readings import read_images, read_pool_vectors
-from poolsieve.training.run import cached_features, split_views
 from poolsieve.training.sampling import PoolBatch, draw_pools, epoch_generator
 from poolsieve.training.settings import TrainingSettings
+from poolsieve.training.split_features import SplitFeatures
 
 MEASURED = {"val": "validation", "test": "test"}
 """Splits, and what they are called."""
@@ -142,14 +142,16 @@ def load_views(
             np.concatenate([rng.permutation(np.flatnonzero(labels == k))[:most] for k in (0, 1)])
         )
 
+    splits = SplitFeatures(backbone, dataset, settings, cache_dir, reporter)
+
     def inputs(split: str, views: ViewSet | None = None) -> CachedInputs:
-        array = cached_features(backbone, backbone.cut, dataset, split, settings, cache_dir, reporter, views)
-        labels = dataset.labels[dataset.of_split(split)]
-        return CachedInputs(array if most is None else array[rows[split]], labels[rows[split]])
+        found = splits.cached(split, views=views)
+        array = found.array if most is None else found.array[rows[split]]
+        return CachedInputs(array, found.labels[rows[split]])
 
     train = inputs("train")
     upright, at_random = (
-        split_views("val", backbone.input_size, replace(settings, rotate_test=rotate))
+        replace(splits, settings=replace(settings, rotate_test=rotate)).views("val")
         for rotate in (False, True)
     )
     turned = [

@@ -44,8 +44,8 @@ from poolsieve.outliers.fitting import COVARIANCES
 from poolsieve.progress import Reporter
 from poolsieve.training.learners import badness
 from poolsieve.training.models import CONFIG_FILE, load_model
-from poolsieve.training.run import ROTATION
 from poolsieve.training.settings import TrainingSettings
+from poolsieve.training.split_features import ROTATION
 
 LARGEST_COUNTS = (3, 5, 8)
 NEIGHBOURS = 10

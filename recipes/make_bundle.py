@@ -18,8 +18,9 @@ from poolsieve.bundles import Bundle, export_run
 from poolsieve.bundles.loading import SHIPPED
 from poolsieve.bundles.recording import record_bundle
 from poolsieve.progress import Reporter
+from poolsieve.training.recipes import make_settings
 from poolsieve.training.run import train
-from poolsieve.training.settings import GlanceSettings, OutlierSettings, TrainingSettings, make_settings
+from poolsieve.training.settings import GlanceSettings, OutlierSettings, TrainingSettings
 
 HERE = Path(__file__).parent
 LARGEST = 20e6

@@ -26,7 +26,8 @@ def test_the_defaults_that_a_help_text_names_are_shown(name):
 
 
 def test_the_help_of_train_states_the_defaults_of_its_settings():
-    from poolsieve.training.settings import DEFAULT_FRONT_EPOCHS, TrainingSettings
+    from poolsieve.training.recipes import DEFAULT_FRONT_EPOCHS
+    from poolsieve.training.settings import TrainingSettings
 
     settings = TrainingSettings()
     command = typer.main.get_command(app).commands["train"]

@@ -3,7 +3,8 @@ import typer
 from typer.testing import CliRunner
 
 from poolsieve.cli.setting_options import given_settings, setting_options, with_setting_options
-from poolsieve.training.settings import TrainingSettings, make_settings
+from poolsieve.training.recipes import make_settings
+from poolsieve.training.settings import TrainingSettings
 
 
 @pytest.fixture

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 import torch
 from drawn_shapes import draw_task, small_backbone
-from drawn_weights import drawn
 
 from poolsieve.images import ViewSettings, load_dataset
 from poolsieve.training import TrainingSettings
-from poolsieve.training.extractors import front_extractor, fuse_batch_norms
+from poolsieve.training.extractors import front_extractor
 from poolsieve.training.features import ViewSet, cache_features, hash_weights
-from poolsieve.training.run import cached_features
+from poolsieve.training.split_features import SplitFeatures
 
 VIEWS = ViewSet(32, random_views=2, seed=0)
 
@@ -20,8 +19,7 @@ class Front:
 
     def __init__(self):
         self.backbone = small_backbone().eval()
-        preprocessing = self.backbone.preprocessing
-        self.extract = front_extractor(self.backbone.front, preprocessing.mean, preprocessing.scale, 32)
+        self.extract = front_extractor(self.backbone.front, self.backbone.preprocessing, 32)
         self.key = {"weights": hash_weights(self.backbone.front), "cut": self.backbone.cut}
         self.seen = 0
 
@@ -68,8 +66,9 @@ def test_features_can_go_on_from_an_earlier_cut_point(task, quiet, tmp_path):
     settings = TrainingSettings(front="tuned", tune_from="first", front_epochs=1, views=3)
     backbone, dataset = small_backbone().eval(), load_dataset(task)
     frozen = replace(settings, front="frozen", tune_from=None, front_epochs=0)
-    whole = cached_features(backbone, "second", dataset, "train", frozen, tmp_path / "whole", quiet)
-    tail = cached_features(backbone, "second", dataset, "train", settings, tmp_path / "tail", quiet)
+    assert backbone.cut == "second"
+    whole = SplitFeatures(backbone, dataset, frozen, tmp_path / "whole", quiet).cached("train").array
+    tail = SplitFeatures(backbone, dataset, settings, tmp_path / "tail", quiet).cached("train").array
     assert len(list((tmp_path / "tail").iterdir())) == 2  # features after "first", and after "second"
     assert tail.shape == whole.shape
     assert np.abs(tail.astype(float) - whole).max() < 0.02
@@ -109,34 +108,3 @@ def test_changed_images_make_another_cache(build, tmp_path):
     again = Front()
     build(again, dataset=other)
     assert again.seen == 96 * 3
-
-
-def test_fusing_batch_norms_changes_no_output():
-    backbone = small_backbone()
-    for module in backbone.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):
-            module.running_mean.copy_(drawn(module.num_features, low=-1))
-            module.running_var.copy_(drawn(module.num_features, low=0.5, seed=1))
-    front = backbone.front.eval()
-    fused = fuse_batch_norms(front)
-    assert not any(isinstance(module, torch.nn.BatchNorm2d) for module in fused.modules())
-    images = drawn(2, 3, 32, 32)
-    with torch.no_grad():
-        assert torch.allclose(front(images), fused(images), atol=1e-5)
-
-
-def test_modules_used_out_of_order_are_left_unfused():
-    class Crossed(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first = torch.nn.Conv2d(3, 3, 3, padding=1)
-            self.norm = torch.nn.BatchNorm2d(3)
-            self.norm.running_var.copy_(2 + drawn(3, low=0))
-
-        def forward(self, values):
-            return self.first(self.norm(values))
-
-    crossed = Crossed().eval()
-    images = drawn(1, 3, 8, 8)
-    with torch.no_grad():
-        assert torch.equal(crossed(images), fuse_batch_norms(crossed)(images))

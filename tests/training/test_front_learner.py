@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, load_backbone
 from poolsieve.training import Optimization, TrainingSettings
+from poolsieve.training.disjoint_pools import GatedMax
 from poolsieve.training.front import FrontLearner, stem_features
 from poolsieve.training.inputs import CachedInputs
-from poolsieve.training.merging import gated_max_of_places
 from poolsieve.training.models import TrainedModel, load_model, save_model
 from poolsieve.training.run import train
 
@@ -41,10 +41,10 @@ def test_gradient_of_the_gate_is_that_of_torch():
     features = drawn(5, 3, 4, 2, 2).double()
     gate = drawn(5, 3, 1, 2, 2, low=0).double().requires_grad_()
     weights = drawn(3, 4, 2, 2).double()
-    (found,) = torch.autograd.grad((gated_max_of_places(features, gate) * weights).sum(), gate)
+    (found,) = torch.autograd.grad((GatedMax.apply(features, gate) * weights).sum(), gate)
     (expected,) = torch.autograd.grad(((features * gate).amax(0) * weights).sum(), gate)
     torch.testing.assert_close(found, expected)
-    assert torch.autograd.gradcheck(lambda value: gated_max_of_places(features, value), gate)
+    assert torch.autograd.gradcheck(lambda value: GatedMax.apply(features, value), gate)
 
 
 def new_model(merge, backbone):

@@ -28,12 +28,13 @@ from poolsieve.schemes import Evidence, list_schemes, make_scheme
 from poolsieve.training import Optimization, TrainingSettings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.models import load_model
+from poolsieve.training.network_outputs import read_images, read_pool_vectors
 from poolsieve.training.outliers import fit_outliers
-from poolsieve.training.readings import read_images, read_pool_vectors
 from poolsieve.training.results import measure
-from poolsieve.training.run import cached_features, train
+from poolsieve.training.run import train
 from poolsieve.training.sampling import draw_pools
 from poolsieve.training.settings import GlanceSettings, OutlierSettings
+from poolsieve.training.split_features import SplitFeatures
 from poolsieve.training.validation import calibrate
 
 QUICK = Optimization(learning_rate=5e-3, pretrained_rate=1.0, averaging=0.8, dropout=0.0, label_smoothing=0.0)
@@ -70,11 +71,8 @@ def trained(task, tmp_path_factory):
 
 
 def split_inputs(root, task, split):
-    backbone, dataset = small_backbone(), load_dataset(task)
-    array = cached_features(
-        backbone, backbone.cut, dataset, split, SETTINGS, root / "cache", Reporter(quiet=True)
-    )
-    return CachedInputs(array, dataset.labels[dataset.of_split(split)])
+    quiet = Reporter(quiet=True)
+    return SplitFeatures(small_backbone(), load_dataset(task), SETTINGS, root / "cache", quiet).cached(split)
 
 
 @pytest.fixture(scope="module", params=["combined", "density"])

@@ -3,6 +3,7 @@ from dataclasses import fields, replace
 
 import pytest
 
+from poolsieve.training.recipes import make_settings
 from poolsieve.training.settings import (
     PARTS,
     GlanceSettings,
@@ -10,7 +11,6 @@ from poolsieve.training.settings import (
     OutlierSettings,
     TrainingSettings,
     differing_settings,
-    make_settings,
 )
 
 

@@ -20,10 +20,11 @@ from poolsieve.training import Optimization, TrainingSettings, make_settings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.learners import CountingLearner, pool_figures, validation_pools
 from poolsieve.training.models import load_model
-from poolsieve.training.readings import read_pools
+from poolsieve.training.network_outputs import read_pools
 from poolsieve.training.results import measure
-from poolsieve.training.run import cached_features, train
+from poolsieve.training.run import train
 from poolsieve.training.sampling import draw_pools, pool_shares, split_by_shares
+from poolsieve.training.split_features import SplitFeatures
 from poolsieve.training.validation import raise_clean_readings
 
 SETTINGS = TrainingSettings(
@@ -87,11 +88,9 @@ def test_its_weights_are_stored_once_and_read_back(run, task):
     model = load_model(root / "run", small_backbone())
     assert set(model.counting) == {2, 4}
     assert model.counting[2].back is model.counting[4].back
-    dataset = load_dataset(task)
-    array = cached_features(
-        model.backbone, "second", dataset, "test", SETTINGS, root / "cache", Reporter(quiet=True)
-    )
-    inputs = CachedInputs(array, dataset.labels[dataset.of_split("test")])
+    quiet = Reporter(quiet=True)
+    splits = SplitFeatures(model.backbone, load_dataset(task), SETTINGS, root / "cache", quiet)
+    inputs = splits.cached("test")
     assert {**measure(model, inputs, SETTINGS), "unreadable_images": 0} == results
 
 

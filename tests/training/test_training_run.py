@@ -16,7 +16,7 @@ from poolsieve.progress import Reporter
 from poolsieve.training import Optimization, TrainingSettings, make_settings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.models import load_model
-from poolsieve.training.readings import read_images, read_pools
+from poolsieve.training.network_outputs import read_images, read_pools
 from poolsieve.training.results import sensitivity_at, table_lines
 from poolsieve.training.run import train
 from poolsieve.training.sampling import draw_pools
@@ -117,11 +117,10 @@ def test_the_saved_model_reads_like_the_trained_one(run, task, caches):
     from poolsieve.images import load_dataset
     from poolsieve.progress import Reporter
     from poolsieve.training.results import measure
-    from poolsieve.training.run import cached_features
+    from poolsieve.training.split_features import SplitFeatures
 
-    dataset = load_dataset(task)
-    array = cached_features(model.backbone, "second", dataset, "test", SETTINGS, caches, Reporter(quiet=True))
-    inputs = CachedInputs(array, dataset.labels[dataset.of_split("test")])
+    splits = SplitFeatures(model.backbone, load_dataset(task), SETTINGS, caches, Reporter(quiet=True))
+    inputs = splits.cached("test")
     assert {**measure(model, inputs, SETTINGS), "unreadable_images": 0} == results
 
 

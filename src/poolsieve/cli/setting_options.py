@@ -9,7 +9,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from poolsieve.training.settings import PARTS, RECIPES, TrainingSettings, choices
+from poolsieve.training.recipes import RECIPES
+from poolsieve.training.settings import PARTS, TrainingSettings, choices
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import typer
 
 from poolsieve.cli.class_folders import ClearFolders, FlaggedFolders, folder_options
 from poolsieve.cli.setting_options import given_settings, setting_options, with_setting_options
-from poolsieve.training.settings import FIRST_LOOK, make_settings
+from poolsieve.training.recipes import make_settings
+from poolsieve.training.settings import FIRST_LOOK
 
 SOME_FAILED = 1
 """Exit status of a run that ended but left out images that could not be read."""

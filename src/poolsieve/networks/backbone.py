@@ -159,10 +159,6 @@ class SplitBackbone(nn.Module):
 
     # ---- inside
 
-    def extra_repr(self) -> str:
-        """The line that torch prints at the top of the module."""
-        return f"{self.name} at {self.input_size} px, cut after {self.cut!r}"
-
     def _stage_map(self) -> dict[str, nn.Module]:
         return {point: self.stages[_module_key(point)] for point in self.cut_points}
 

@@ -5,7 +5,7 @@ under it tells how many off-topic images a pool holds (paper, section "Pooled De
 Scoring needs numpy only, fitting scikit-learn.
 """
 
-from poolsieve.outliers.fitting import FittedMixture, Trial, fit_mixture
+from poolsieve.outliers.fitting import FittedMixture, MixtureCandidate, fit_mixture
 from poolsieve.outliers.histogram import ScoreHistogram, make_histogram
 from poolsieve.outliers.likelihood import ScoreLikelihood, smooth_likelihood
 from poolsieve.outliers.mixture import Mixture
@@ -16,12 +16,12 @@ from poolsieve.outliers.record import OutlierReadings
 __all__ = [
     "FittedMixture",
     "Mixture",
+    "MixtureCandidate",
     "OutlierModel",
     "OutlierReading",
     "OutlierReadings",
     "ScoreHistogram",
     "ScoreLikelihood",
-    "Trial",
     "fit_mixture",
     "make_histogram",
     "make_reading",

@@ -26,7 +26,7 @@ ReLU has shut, would else make every small change, even one of rounding, infinit
 
 
 @dataclass(frozen=True)
-class Trial:
+class MixtureCandidate:
     """One mixture that was tried.
 
     Attributes:
@@ -49,12 +49,12 @@ class FittedMixture:
     """The mixture that held-out vectors like best, and all that were tried."""
 
     mixture: Mixture
-    trials: tuple[Trial, ...]
+    candidates: tuple[MixtureCandidate, ...]
 
     @property
-    def best(self) -> Trial:
-        """The trial that won."""
-        return max(self.trials, key=lambda trial: trial.held_out)
+    def best(self) -> MixtureCandidate:
+        """The candidate that won."""
+        return max(self.candidates, key=lambda candidate: candidate.held_out)
 
 
 def fit_mixture(
@@ -99,32 +99,34 @@ def fit_mixture(
         )
     space = _Space(table, other, standardise)
     sizes = space.allowed(DIMENSIONS if dimensions is None else dimensions, add_all=dimensions is None)
-    trials = []
+    candidates = []
     for size in sizes:
-        trials.append(_try(space, 1, "diag", size, SHRINKAGE[0], seed))
-    best = max(trials, key=_likelihood)
+        candidates.append(_try(space, 1, "diag", size, SHRINKAGE[0], seed))
+    best = max(candidates, key=_likelihood)
     for covariance in covariances:
         fallen = 0
         for k in usable:
-            trials.append(_try(space, k, covariance, best[1].dimensions, SHRINKAGE[1], seed))
+            candidates.append(_try(space, k, covariance, best[1].dimensions, SHRINKAGE[1], seed))
             # More Gaussians that fit ever worse are not worth their time.
-            mine = [t for t in trials if t[1].covariance == covariance and t[1].shrinkage == SHRINKAGE[1]]
-            fallen = 0 if trials[-1] is max(mine, key=_likelihood) else fallen + 1
+            mine = [t for t in candidates if t[1].covariance == covariance and t[1].shrinkage == SHRINKAGE[1]]
+            fallen = 0 if candidates[-1] is max(mine, key=_likelihood) else fallen + 1
             if fallen == 2:
                 break
     best = max(
-        (t for t in trials if t[1].clusters in usable and t[1].covariance in covariances), key=_likelihood
+        (t for t in candidates if t[1].clusters in usable and t[1].covariance in covariances), key=_likelihood
     )
     for shrinkage in SHRINKAGE:
         if shrinkage != best[1].shrinkage:
             chosen = best[1]
-            trials.append(_try(space, chosen.clusters, chosen.covariance, chosen.dimensions, shrinkage, seed))
-    allowed = [t for t in trials if t[1].clusters in usable and t[1].covariance in covariances]
+            candidates.append(
+                _try(space, chosen.clusters, chosen.covariance, chosen.dimensions, shrinkage, seed)
+            )
+    allowed = [t for t in candidates if t[1].clusters in usable and t[1].covariance in covariances]
     mixture = max(allowed, key=_likelihood)[0]
-    return FittedMixture(mixture.rounded(), tuple(trial for _, trial in allowed))
+    return FittedMixture(mixture.rounded(), tuple(candidate for _, candidate in allowed))
 
 
-def _likelihood(entry: tuple[Mixture, Trial]) -> float:
+def _likelihood(entry: tuple[Mixture, MixtureCandidate]) -> float:
     return entry[1].held_out
 
 
@@ -171,7 +173,7 @@ class _Space:
 
 def _try(
     space: _Space, clusters: int, covariance: Covariance, dimensions: int, shrinkage: float, seed: int
-) -> tuple[Mixture, Trial]:
+) -> tuple[Mixture, MixtureCandidate]:
     try:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.mixture import GaussianMixture
@@ -198,4 +200,4 @@ def _try(
         space.center, space.scale, directions, rest, model.weights_, model.means_ * deviation, factors
     )
     likelihood = float(mixture.log_density(space.held_out).mean())
-    return mixture, Trial(clusters, covariance, dimensions, shrinkage, likelihood)
+    return mixture, MixtureCandidate(clusters, covariance, dimensions, shrinkage, likelihood)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from poolsieve.outliers.fitting import CLUSTERS, COVARIANCES, Covariance, Trial, fit_mixture
+from poolsieve.outliers.fitting import CLUSTERS, COVARIANCES, Covariance, MixtureCandidate, fit_mixture
 from poolsieve.outliers.mixture import Mixture
 
 
@@ -25,12 +25,12 @@ class OutlierModel:
 
     Attributes:
         mixture_: The mixture.
-        trials_: All mixtures that were tried.
+        candidates_: All mixtures that were tried.
         threshold_: Score above which a vector is flagged.
     """
 
     mixture_: Mixture
-    trials_: tuple[Trial, ...]
+    candidates_: tuple[MixtureCandidate, ...]
     threshold_: float
 
     def __init__(
@@ -80,7 +80,7 @@ class OutlierModel:
             dimensions=self.dimensions,
             seed=self.seed,
         )
-        self.mixture_, self.trials_ = found.mixture, found.trials
+        self.mixture_, self.candidates_ = found.mixture, found.candidates
         typical = self.score_samples(chosen)
         self.threshold_ = float(np.quantile(typical, 1 - self.contamination))
         if off_topic.any():

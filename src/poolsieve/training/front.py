@@ -14,17 +14,25 @@ from typing import cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 from torch.nn import functional
 
-from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork
+from poolsieve.networks import IndividualNetwork, PooledNetwork
 from poolsieve.training.features import require_finite
 from poolsieve.training.inputs import CachedInputs, Inputs
-from poolsieve.training.learners import Batch, pool_batches, pool_figures, validation_pools
+from poolsieve.training.learners import (
+    Batch,
+    head_loss,
+    image_aucs,
+    image_loss,
+    image_networks,
+    pool_batches,
+    pool_figures,
+    validation_pools,
+)
 from poolsieve.training.models import TrainedModel
+from poolsieve.training.network_outputs import read_pools
 from poolsieve.training.phases import Step
-from poolsieve.training.readings import read_images, read_pools
 from poolsieve.training.sampling import draw_pools, epoch_generator, split_by_shares
 from poolsieve.training.settings import TrainingSettings
 
@@ -123,7 +131,7 @@ class FrontLearner:
         pools = len(loaded.counts)
         size = len(loaded.labels) // pools
         network = cast(PooledNetwork, parts[f"counting_{size}"])
-        individual, gate = cast(IndividualNetwork, parts["individual"]), cast(Gate, parts["gate"])
+        individual, gate = image_networks(parts)
         optimization = self._settings.optimization
 
         features = parts["stem"](loaded.inputs)
@@ -133,14 +141,10 @@ class FrontLearner:
         sums = opening[:, 1:].unflatten(0, (size, pools)).sum(dim=0)
         logits = network.read(functional.dropout(vectors, optimization.dropout), sums)
         loss = functional.cross_entropy(logits, loaded.counts, label_smoothing=optimization.label_smoothing)
-        head = functional.binary_cross_entropy_with_logits(image_logits, loaded.labels.float())
-        loss = loss + self._settings.head_weight * head
+        loss = loss + self._settings.head_weight * head_loss(image_logits, loaded.labels)
         if len(loaded.singles) > 1:
             alone = individual.embed(features[loaded.singles])
-            single_logits = individual.final(functional.dropout(alone, optimization.dropout))
-            loss = loss + functional.cross_entropy(
-                single_logits, loaded.labels[loaded.singles], label_smoothing=optimization.label_smoothing
-            )
+            loss = loss + image_loss(individual, alone, loaded.labels[loaded.singles], self._settings)[0]
         return Step(loss, int((logits.argmax(1) == loaded.counts).sum()), pools)
 
     def judge(self, module: nn.Module) -> dict[str, float]:
@@ -153,12 +157,7 @@ class FrontLearner:
             logits = read_pools(network, validation, self._pools[size])
             every.append(pool_figures(logits, self._pools[size], size, self._settings))
         figures = {name: float(np.mean([entry[name] for entry in every])) for name in every[0]}
-        readings = read_images(
-            cast(IndividualNetwork, parts["individual"]), cast(Gate, parts["gate"]), validation
-        )
-        margin = readings.individual[:, 1] - readings.individual[:, 0]
-        figures["individual_auc"] = float(roc_auc_score(validation.labels, margin))
-        figures["head_auc"] = float(roc_auc_score(validation.labels, readings.head))
+        figures["individual_auc"], figures["head_auc"] = image_aucs(module, validation)
         return figures
 
 

@@ -14,15 +14,14 @@ from torch.nn import functional
 from poolsieve.networks import GlanceNetwork
 from poolsieve.training.compiling import maybe_compiled
 from poolsieve.training.inputs import ImageInputs, Inputs
-from poolsieve.training.learners import Batch
+from poolsieve.training.learners import BalancedLearner
 from poolsieve.training.phases import Step
-from poolsieve.training.sampling import balanced_epoch, epoch_generator
 from poolsieve.training.settings import GlanceSettings, TrainingSettings
 
 BATCH = 64
 
 
-class GlanceLearner:
+class GlanceLearner(BalancedLearner):
     """Trains all layers of the glance on balanced epochs of images that are read and varied anew.
 
     Args:
@@ -33,34 +32,22 @@ class GlanceLearner:
     """
 
     def __init__(
-        self, network: GlanceNetwork, train: ImageInputs, validation: ImageInputs, settings: TrainingSettings
+        self,
+        network: GlanceNetwork,
+        train: ImageInputs,
+        validation: ImageInputs,
+        settings: TrainingSettings,
     ) -> None:
-        self.name = "glance"
-        network.requires_grad_(True)
-        self.module: nn.Module = network
-        self._glance = cast(GlanceSettings, settings.glance)
-        self.epochs = self._glance.epochs
-        self._train, self._validation, self._settings = train, validation, settings
-        self._embed = maybe_compiled(_Embedding(network), self._glance.batch_images, settings)
+        glance = cast(GlanceSettings, settings.glance)
+        super().__init__("glance", train, glance.batch_images, settings)
+        self.module: nn.Module = network.requires_grad_(True)  # copied from a backbone that is frozen
+        self.epochs = glance.epochs
+        self._validation = validation
+        self._embed = maybe_compiled(_Embedding(network), glance.batch_images, settings)
 
     def new_layers(self) -> list[nn.Module]:
         """The final layer."""
         return [cast(GlanceNetwork, self.module).final]
-
-    def steps(self, epoch: int) -> list[Batch]:
-        """Balanced batches."""
-        order = balanced_epoch(self._train.labels, epoch_generator(self._settings.seed, self.name, epoch))
-        size = self._glance.batch_images
-        batches = [order[begin : begin + size] for begin in range(0, len(order), size)]
-        return [
-            Batch(part, self._train.labels[part], epoch, i) for i, part in enumerate(batches) if len(part) > 1
-        ]
-
-    def load(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Images and labels."""
-        rng = epoch_generator(self._settings.seed, f"{self.name} views {batch.number}", batch.epoch)
-        images = self._train.draw(batch.positions, rng)
-        return images.contiguous(memory_format=torch.channels_last), torch.from_numpy(batch.counts).float()
 
     def loss(self, loaded: tuple[Tensor, Tensor]) -> Step:
         """Cross-entropy of the logit."""
@@ -69,9 +56,9 @@ class GlanceLearner:
         vectors = functional.dropout(self._embed(images), optimization.dropout)
         logits = cast(GlanceNetwork, self.module).judge(vectors)
         smoothing = optimization.label_smoothing
-        targets = labels * (1 - smoothing) + smoothing / 2
+        targets = labels.float() * (1 - smoothing) + smoothing / 2
         loss = functional.binary_cross_entropy_with_logits(logits, targets)
-        return Step(loss, int(((logits > 0) == (labels > 0.5)).sum()), len(labels))
+        return Step(loss, int(((logits > 0) == (labels == 1)).sum()), len(labels))
 
     def judge(self, module: nn.Module) -> dict[str, float]:
         """The AUC on validation images selects."""

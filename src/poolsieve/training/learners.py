@@ -15,9 +15,10 @@ from torch.nn import functional
 
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork
 from poolsieve.training.compiling import maybe_compiled
-from poolsieve.training.inputs import CachedInputs, PoolInputs
+from poolsieve.training.disjoint_pools import merge_disjoint
+from poolsieve.training.inputs import CachedInputs, Inputs, PoolInputs
+from poolsieve.training.network_outputs import read_images, read_pools
 from poolsieve.training.phases import Step
-from poolsieve.training.readings import merge_disjoint, read_images, read_pools
 from poolsieve.training.sampling import (
     PoolBatch,
     balanced_epoch,
@@ -57,7 +58,40 @@ class LoadedPools:
     labels: Tensor
 
 
-class IndividualLearner:
+class BalancedLearner:
+    """What learners of single images share: balanced epochs, and a random view of each image.
+
+    Args:
+        name: What is trained.
+        train: Training images.
+        batch: Images in a step.
+        settings: The settings.
+        least: The smallest batch that is worth a step; batch norm needs two images.
+    """
+
+    def __init__(
+        self, name: str, train: Inputs, batch: int, settings: TrainingSettings, *, least: int = 2
+    ) -> None:
+        self.name = name
+        self._train, self._batch, self._settings, self._least = train, batch, settings, least
+
+    def steps(self, epoch: int) -> list[Batch]:
+        """Balanced batches."""
+        order = balanced_epoch(self._train.labels, epoch_generator(self._settings.seed, self.name, epoch))
+        batches = [order[begin : begin + self._batch] for begin in range(0, len(order), self._batch)]
+        return [
+            Batch(part, self._train.labels[part], epoch, number)
+            for number, part in enumerate(batches)
+            if len(part) >= self._least
+        ]
+
+    def load(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Inputs and labels."""
+        rng = epoch_generator(self._settings.seed, f"{self.name} views {batch.number}", batch.epoch)
+        return self._train.draw(batch.positions, rng), torch.from_numpy(batch.counts)
+
+
+class IndividualLearner(BalancedLearner):
     """Trains the individual network, and the gate's image logit beside it, on balanced epochs.
 
     The gate so learns what the bad images look like before pools ask it where. With `learn_gate` false it
@@ -74,54 +108,31 @@ class IndividualLearner:
         *,
         learn_gate: bool = True,
     ) -> None:
-        self.name = "individual"
+        super().__init__("individual", train, settings.batch_images, settings)
         self.module: nn.Module = nn.ModuleDict({"individual": individual, "gate": gate})
-        self._learn_gate = learn_gate
-        gate.requires_grad_(learn_gate)
         self.epochs = settings.individual_epochs
-        self._train, self._validation, self._settings = train, validation, settings
+        self._learn_gate, self._validation = learn_gate, validation
+        gate.requires_grad_(learn_gate)
         self._back = maybe_compiled(individual.back, settings.batch_images, settings)
 
     def new_layers(self) -> list[nn.Module]:
         """The final layer and the gate."""
-        individual, gate = _individual_and_gate(self.module)
+        individual, gate = image_networks(self.module)
         return [individual.final, gate]
-
-    def steps(self, epoch: int) -> list[Batch]:
-        """Balanced batches."""
-        order = balanced_epoch(self._train.labels, epoch_generator(self._settings.seed, self.name, epoch))
-        size = self._settings.batch_images
-        starts = range(0, len(order) - 1, size)  # a last batch of one image would break batch norm
-        batches = [order[begin : begin + size] for begin in starts]
-        return [
-            Batch(part, self._train.labels[part], epoch, i) for i, part in enumerate(batches) if len(part) > 1
-        ]
-
-    def load(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Features and labels."""
-        rng = epoch_generator(self._settings.seed, f"{self.name} views {batch.number}", batch.epoch)
-        return self._train.draw(batch.positions, rng), torch.from_numpy(batch.counts)
 
     def loss(self, loaded: tuple[Tensor, Tensor]) -> Step:
         """Cross-entropy of the individual network, and of the head."""
         features, labels = loaded
-        individual, gate = _individual_and_gate(self.module)
-        optimization = self._settings.optimization
-        vectors = functional.dropout(self._back(features), optimization.dropout)
-        logits = individual.final(vectors)
-        loss = functional.cross_entropy(logits, labels, label_smoothing=optimization.label_smoothing)
+        individual, gate = image_networks(self.module)
+        loss, correct = image_loss(individual, self._back(features), labels, self._settings)
         if self._learn_gate:
-            head = functional.binary_cross_entropy_with_logits(gate(features)[1], labels.float())
-            loss = loss + self._settings.head_weight * head
-        return Step(loss, int((logits.argmax(1) == labels).sum()), len(labels))
+            loss = loss + self._settings.head_weight * head_loss(gate(features)[1], labels)
+        return Step(loss, correct, len(labels))
 
     def judge(self, module: nn.Module) -> dict[str, float]:
         """AUC of network and head on validation images; the network's AUC selects."""
-        individual, gate = _individual_and_gate(module)
-        readings = read_images(individual, gate, self._validation)
-        labels = self._validation.labels
-        auc = float(roc_auc_score(labels, readings.individual[:, 1] - readings.individual[:, 0]))
-        return {"score": auc, "head_auc": float(roc_auc_score(labels, readings.head))}
+        auc, head_auc = image_aucs(module, self._validation)
+        return {"score": auc, "head_auc": head_auc}
 
 
 class CountingLearner:
@@ -213,7 +224,7 @@ class CountingLearner:
             )
             correct += int((logits.argmax(1) == pools.counts).sum())
             if self._learn_gate and opinions is not None:
-                heads.append(functional.binary_cross_entropy_with_logits(opinions, pools.labels))
+                heads.append(head_loss(opinions, pools.labels))
         loss = torch.stack(losses).mean()
         if heads:
             loss = loss + self._settings.head_weight * torch.stack(heads).mean()
@@ -294,6 +305,38 @@ def badness(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     return bad
 
 
-def _individual_and_gate(module: nn.Module) -> tuple[IndividualNetwork, Gate]:
+def image_networks(module: nn.Module) -> tuple[IndividualNetwork, Gate]:
+    """The networks for single images among those that learn together."""
     parts = cast(nn.ModuleDict, module)
     return cast(IndividualNetwork, parts["individual"]), cast(Gate, parts["gate"])
+
+
+def image_loss(
+    individual: IndividualNetwork, vectors: Tensor, labels: Tensor, settings: TrainingSettings
+) -> tuple[Tensor, int]:
+    """Cross-entropy of the individual network, and how many images it judges rightly.
+
+    Args:
+        individual: Its final layer is applied.
+        vectors: What its back gives.  # (n, F)
+        labels: Labels of the images.  # (n,)
+        settings: The settings.
+    """
+    optimization = settings.optimization
+    logits = individual.final(functional.dropout(vectors, optimization.dropout))
+    loss = functional.cross_entropy(logits, labels, label_smoothing=optimization.label_smoothing)
+    return loss, int((logits.argmax(1) == labels).sum())
+
+
+def head_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy of the cheap head's logits.  # (n,) and (n,)."""
+    return functional.binary_cross_entropy_with_logits(logits, labels.float())
+
+
+def image_aucs(module: nn.Module, inputs: CachedInputs) -> tuple[float, float]:
+    """AUC of the individual network and of the cheap head on images, plain views."""
+    individual, gate = image_networks(module)
+    readings = read_images(individual, gate, inputs)
+    scores = (readings.individual[:, 1] - readings.individual[:, 0], readings.head)
+    network, head = (float(roc_auc_score(inputs.labels, score)) for score in scores)
+    return network, head

@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork
-from poolsieve.outliers import OutlierReading, OutlierReadings, Trial, fit_mixture, make_reading
+from poolsieve.outliers import MixtureCandidate, OutlierReading, OutlierReadings, fit_mixture, make_reading
 from poolsieve.outliers.model import swapped
 from poolsieve.progress import Reporter
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.models import TrainedModel
-from poolsieve.training.readings import read_images, read_pool_vectors
+from poolsieve.training.network_outputs import read_images, read_pool_vectors
 from poolsieve.training.sampling import draw_pools, epoch_generator
 from poolsieve.training.settings import OutlierSettings, TrainingSettings
 
@@ -116,10 +116,14 @@ def _on_topic_vectors(
 
 
 def _found(
-    what: str, number: int, trial: Trial, scores: NDArray[np.float64], labels: NDArray[np.int64]
+    what: str,
+    number: int,
+    best: MixtureCandidate,
+    scores: NDArray[np.float64],
+    labels: NDArray[np.int64],
 ) -> str:
     return (
-        f"on-topic {what}: mixture of {trial.clusters} Gaussians ({trial.covariance}, {trial.dimensions} "
-        f"directions, shrinkage {trial.shrinkage}) from {number}; density alone tells 0 from 1 off-topic "
+        f"on-topic {what}: mixture of {best.clusters} Gaussians ({best.covariance}, {best.dimensions} "
+        f"directions, shrinkage {best.shrinkage}) from {number}; density alone tells 0 from 1 off-topic "
         f"with AUC {roc_auc_score(labels, scores):.4f}"
     )

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +24,20 @@ from poolsieve.progress import Reporter, RunClock
 from poolsieve.training.checkpoints import PhaseState
 from poolsieve.training.claims import RunFolder, describe_run
 from poolsieve.training.data import check_data, fit_resize_mode, load_data, training_shapes
-from poolsieve.training.extractors import front_extractor, tail_extractor
-from poolsieve.training.features import ViewSet, cache_features, hash_weights
 from poolsieve.training.front import FrontLearner
 from poolsieve.training.glance import GlanceLearner, glance_logits
 from poolsieve.training.history import write_history
 from poolsieve.training.image_front import ImageFrontLearner
-from poolsieve.training.inputs import CachedInputs, FreshInputs, ImageInputs, Inputs, PoolInputs
+from poolsieve.training.inputs import CachedInputs, PoolInputs
 from poolsieve.training.learners import CountingLearner, IndividualLearner
 from poolsieve.training.models import TrainedModel, counting_networks, save_model
 from poolsieve.training.outliers import fit_outliers
 from poolsieve.training.phases import Learner, run_phase
 from poolsieve.training.results import measure, table_lines
-from poolsieve.training.sampling import epoch_generator
 from poolsieve.training.settings import TrainingSettings
+from poolsieve.training.split_features import SplitFeatures
 from poolsieve.training.validation import calibrate, raise_clean_readings
-from poolsieve.training.workload import LAST_PART, expected_work, features_part, views_part
-
-ROTATION = 30.0
-"""Degrees by which validation and test images are turned at most if the settings say so."""
+from poolsieve.training.workload import LAST_PART, expected_work, views_part
 
 
 def train(
@@ -113,31 +109,27 @@ def _train_all(
     torch.manual_seed(settings.seed)
     model = _new_model(backbone, settings)
     reporter.clock = RunClock(expected_work(model, dataset, settings))
+    features = SplitFeatures(backbone, dataset, settings, cache_dir, reporter)
     if model.glance is not None:  # first, while the backbone is as it came
-        _train_glance(model.glance, dataset, settings, phases, backbone)
+        images = features.images("train"), features.images("val")
+        phases.run(GlanceLearner(model.glance, *images, settings))
+        model.glance.eval().requires_grad_(False)
     if settings.front != "frozen":
-        _train_front(model, dataset, settings, phases, cache_dir, reporter)
+        _train_front(model, features, phases)
 
-    def cached(split: str) -> CachedInputs:
-        array = cached_features(backbone, backbone.cut, dataset, split, settings, cache_dir, reporter)
-        return CachedInputs(array, dataset.labels[dataset.of_split(split)])
+    cached = cache(features.cached)
 
     def glances(split: str) -> NDArray[np.float32] | None:
-        if model.glance is None:
-            return None
-        return glance_logits(model.glance, _images(backbone, dataset, split, settings))
+        return None if model.glance is None else glance_logits(model.glance, features.images(split))
 
     validation, test = cached("val"), cached("test")
     if settings.individual_epochs or settings.epochs:
 
         def pools(phase: str) -> PoolInputs:
-            if settings.fresh_views:
-                return fresh_inputs(
-                    backbone, dataset, cached("train"), settings, phases.fresh, phase, reporter
-                )
-            return cached("train")
+            train = cached("train")
+            return features.fresh(train, phase, phases.fresh) if settings.fresh_views else train
 
-        _train_backs(model, lambda: cached("train"), pools, validation, settings, phases)
+        _train_backs(model, cached("train"), pools, validation, settings, phases)
     for size, network in model.own_counting.items():
         raised = raise_clean_readings(network, validation, settings)
         if raised:
@@ -219,98 +211,6 @@ def _write_calibration(out: Path, calibration: Calibration) -> None:
         draw_confusion(part.confusion, out / f"confusion-{size}.png")
 
 
-def cached_features(
-    backbone: SplitBackbone,
-    stop: str,
-    dataset: ImageDataset,
-    split: str,
-    settings: TrainingSettings,
-    cache_dir: Path,
-    reporter: Reporter,
-    views: ViewSet | None = None,
-) -> NDArray[np.float16]:
-    """Features of one split after cut point `stop`, cached or made now; by default of the usual views."""
-    front = backbone.segment(None, stop)
-    preprocessing = backbone.preprocessing
-    views = split_views(split, backbone.input_size, settings) if views is None else views
-    if settings.tune_from is None or stop == settings.tune_from:
-        earlier = None
-        extract = front_extractor(front, preprocessing.mean, preprocessing.scale, backbone.input_size)
-    else:  # the layers before stayed as they are, and so their cached features
-        earlier = cached_features(
-            backbone, settings.tune_from, dataset, split, settings, cache_dir, reporter, views
-        )
-        tail = backbone.segment(settings.tune_from, stop)
-        extract = tail_extractor(tail, _shape(backbone, settings.tune_from))
-    key, shape = _front_key(backbone, stop), _shape(backbone, stop)
-    with reporter.part(features_part(split, stop)):
-        return cache_features(dataset, split, views, extract, shape, key, cache_dir, reporter, earlier)
-
-
-def _front_key(backbone: SplitBackbone, stop: str) -> dict[str, Any]:
-    """All that features after a cut point depend on, beside the images."""
-    return {
-        "backbone": backbone.name,
-        "cut": stop,
-        "weights": hash_weights(backbone.segment(None, stop)),
-        "mean": list(backbone.preprocessing.mean),
-        "scale": list(backbone.preprocessing.scale),
-    }
-
-
-def _shape(backbone: SplitBackbone, stop: str) -> tuple[int, int, int]:
-    channels, height, width = backbone.stage_shapes[stop]
-    return channels, height, width
-
-
-def fresh_inputs(
-    backbone: SplitBackbone,
-    dataset: ImageDataset,
-    whole: CachedInputs,
-    settings: TrainingSettings,
-    folder: Path,
-    phase: str,
-    reporter: Reporter,
-) -> FreshInputs:
-    """Training images after the frozen front, in views that depend on the seed, the phase and the epoch.
-
-    Args:
-        backbone: The network.
-        dataset: The images.
-        whole: Cached features of the training images.
-        settings: The settings.
-        folder: Holds the features of one epoch at a time; an interrupted epoch finds them there again.
-        phase: What is trained.
-        reporter: Told how far it is.
-    """
-    stop, preprocessing = backbone.cut, backbone.preprocessing
-    extract = front_extractor(
-        backbone.segment(None, stop), preprocessing.mean, preprocessing.scale, backbone.input_size
-    )
-
-    def make(epoch: int) -> NDArray[np.float16]:
-        seed = int(epoch_generator(settings.seed, f"{phase} fresh views", epoch).integers(2**62))
-        views = split_views("train", backbone.input_size, settings)
-        views = replace(views, seed=seed, random_views=settings.fresh_views, plain=False)
-        now = folder / f"{phase}-{epoch}"
-        for other in folder.glob("*"):
-            if other != now:
-                shutil.rmtree(other)
-        key, shape = _front_key(backbone, stop), _shape(backbone, stop)
-        with reporter.part(views_part(phase), epoch / settings.epochs, (epoch + 1) / settings.epochs):
-            return cache_features(dataset, "train", views, extract, shape, key, now, reporter)
-
-    return FreshInputs(whole, make)
-
-
-def split_views(split: str, size: int, settings: TrainingSettings) -> ViewSet:
-    """Many views of training images, one of the others."""
-    views = ViewSet(size, settings.resize_mode or "pad", seed=settings.seed)
-    if split == "train":
-        return replace(views, random_views=settings.views - 1, settings=settings.view_settings)
-    return replace(views, rotation=ROTATION) if settings.rotate_test else views
-
-
 def _new_model(backbone: SplitBackbone, settings: TrainingSettings) -> TrainedModel:
     gate = Gate(backbone.feature_shape[0], settings.gate_width, tallies=settings.tallies)
     return TrainedModel(
@@ -327,51 +227,19 @@ def _new_model(backbone: SplitBackbone, settings: TrainingSettings) -> TrainedMo
     )
 
 
-def _images(
-    backbone: SplitBackbone, dataset: ImageDataset, split: str, settings: TrainingSettings
-) -> ImageInputs:
-    views, preprocessing = split_views(split, backbone.input_size, settings), backbone.preprocessing
-    return ImageInputs(dataset, split, views, preprocessing.mean, preprocessing.scale)
-
-
-def _train_glance(
-    glance: GlanceNetwork,
-    dataset: ImageDataset,
-    settings: TrainingSettings,
-    phases: _Phases,
-    backbone: SplitBackbone,
-) -> None:
-    train_images, validation = (_images(backbone, dataset, split, settings) for split in ("train", "val"))
-    phases.run(GlanceLearner(glance, train_images, validation, settings))
-    glance.eval().requires_grad_(False)
-
-
-def _train_front(
-    model: TrainedModel,
-    dataset: ImageDataset,
-    settings: TrainingSettings,
-    phases: _Phases,
-    cache_dir: Path,
-    reporter: Reporter,
-) -> None:
+def _train_front(model: TrainedModel, features: SplitFeatures, phases: _Phases) -> None:
     """Train the front, or its blocks after `tune_from`, with the networks behind it; leaves it frozen."""
-    backbone = model.backbone
-
-    def inputs(split: str) -> Inputs:
-        if settings.tune_from is None:
-            return _images(backbone, dataset, split, settings)
-        array = cached_features(backbone, settings.tune_from, dataset, split, settings, cache_dir, reporter)
-        return CachedInputs(array, dataset.labels[dataset.of_split(split)])
-
+    backbone, settings = model.backbone, features.settings
     stem = backbone.segment(settings.tune_from, backbone.cut)
     learner = ImageFrontLearner if settings.front_learns_from == "images" else FrontLearner
-    phases.run(learner(stem, model, inputs("train"), inputs("val"), settings, phases.folder("front")))
+    inputs, validation = features.before_learning("train"), features.before_learning("val")
+    phases.run(learner(stem, model, inputs, validation, settings, phases.folder("front")))
     backbone.eval().requires_grad_(False)
 
 
 def _train_backs(
     model: TrainedModel,
-    images: Callable[[], CachedInputs],
+    images: CachedInputs,
     pools: Callable[[str], PoolInputs],
     validation: CachedInputs,
     settings: TrainingSettings,
@@ -387,7 +255,7 @@ def _train_backs(
         individual = IndividualLearner(
             model.individual,
             model.gate,
-            images(),
+            images,
             validation,
             settings,
             # Counting networks that learn no more after the front's phase need their gate as it is.

@@ -25,7 +25,7 @@ from poolsieve.outliers import OutlierReading, OutlierReadings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.learners import validation_pools
 from poolsieve.training.models import TrainedModel
-from poolsieve.training.readings import read_images, read_pool_vectors, read_pools
+from poolsieve.training.network_outputs import read_images, read_pool_vectors, read_pools
 from poolsieve.training.sampling import PoolBatch, draw_pools, epoch_generator
 from poolsieve.training.settings import TrainingSettings
 
@@ -55,10 +55,7 @@ def calibrate(
         glances: The glance's logits of the images, if there is a glance. Shape (images,).
     """
     labels = inputs.labels
-    readings = read_images(model.individual, model.gate, inputs)
-    individual = readings.individual
-    if outliers is not None:
-        individual, _ = outliers.individual.read(individual, readings.vectors)
+    individual, head = judge_images(model, inputs, outliers)
     counting = {}
     for size, network in sorted(model.counting.items()):
         pools = validation_pools(labels, size, settings, "calibration")
@@ -71,8 +68,8 @@ def calibrate(
         if outliers is not None and outliers.individual.by_density
         else fit_scaling(individual, labels),
         individual_roc=roc_curve(individual[:, 1] - individual[:, 0], labels),
-        head=fit_scaling(paired(readings.head), labels),
-        head_roc=roc_curve(readings.head, labels),
+        head=fit_scaling(paired(head), labels),
+        head_roc=roc_curve(head, labels),
         counting=counting,
         glance=None if glances is None else fit_scaling(paired(glances), labels),
         glance_roc=None if glances is None else roc_curve(glances, labels),
@@ -103,6 +100,16 @@ def raise_clean_readings(network: PooledNetwork, inputs: CachedInputs, settings:
         raised += 1e-5 * (1 + abs(raised))  # more than sums are rounded by
         cast(nn.Linear, network.final).bias[0] += raised
     return raised
+
+
+def judge_images(
+    model: TrainedModel, inputs: CachedInputs, outliers: OutlierReadings | None
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Logits of images, plain views: of the individual network (images, 2) and of the head (images,)."""
+    readings = read_images(model.individual, model.gate, inputs)
+    if outliers is None:
+        return readings.individual, readings.head
+    return outliers.individual.read(readings.individual, readings.vectors)[0], readings.head
 
 
 def counted(
