@@ -30,7 +30,7 @@ class SettingOption:
     @property
     def key(self) -> str:
         """What the command's function takes it as."""
-        return self.field.name if self.part is None else f"{self.part}.{self.field.name}"
+        return self.field.name if self.part is None else f"{self.part}_{self.field.name}"
 
     @property
     def name(self) -> str:
@@ -98,7 +98,7 @@ def with_setting_options(command: Callable[..., None]) -> Callable[..., None]:
     own = list(inspect.signature(command, eval_str=True).parameters.values())[:-1]
     made = [
         inspect.Parameter(
-            option.key.replace(".", "_"),
+            option.key,
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
             annotation=Annotated[
@@ -116,7 +116,7 @@ def given_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they were typed, for `make_settings`; those of a part are in a mapping of its name."""
     settings: dict[str, Any] = {}
     for option in setting_options():
-        typed = given[option.key.replace(".", "_")]
+        typed = given[option.key]
         if typed is not None and typed != []:
             place = settings if option.part is None else settings.setdefault(option.part, {})
             place[option.field.name] = option.value(typed)

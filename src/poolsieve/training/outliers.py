@@ -13,7 +13,7 @@ from poolsieve.progress import Reporter
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.models import TrainedModel
 from poolsieve.training.network_outputs import read_images, read_pool_vectors
-from poolsieve.training.sampling import draw_pools, epoch_generator
+from poolsieve.training.sampling import draw_clean_pools, draw_pools, epoch_generator
 from poolsieve.training.settings import OutlierSettings, TrainingSettings
 
 HELD_OUT_SHARE = 0.25
@@ -109,10 +109,9 @@ def _on_topic_vectors(
     network: PooledNetwork, inputs: CachedInputs, number: int, purpose: str, settings: TrainingSettings
 ) -> NDArray[np.float32]:
     """Feature vectors of pools without any off-topic image.  # (number, F)."""
-    numbers = np.zeros(network.pool_size + 1, dtype=np.int64)
-    numbers[0] = number
     rng = epoch_generator(settings.seed, f"{purpose} pools {network.pool_size}", 0)
-    return read_pool_vectors(network, inputs, draw_pools(inputs.labels, numbers, rng)).vectors
+    pools = draw_clean_pools(inputs.labels, network.pool_size, number, rng)
+    return read_pool_vectors(network, inputs, pools).vectors
 
 
 def _found(

@@ -26,7 +26,7 @@ from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.learners import validation_pools
 from poolsieve.training.models import TrainedModel
 from poolsieve.training.network_outputs import read_images, read_pool_vectors, read_pools
-from poolsieve.training.sampling import PoolBatch, draw_pools, epoch_generator
+from poolsieve.training.sampling import PoolBatch, draw_clean_pools, epoch_generator
 from poolsieve.training.settings import TrainingSettings
 
 CHUNKS = 20
@@ -90,10 +90,9 @@ def raise_clean_readings(network: PooledNetwork, inputs: CachedInputs, settings:
     """
     if settings.clean_share is None:
         return 0.0
-    numbers = np.zeros(network.pool_size + 1, dtype=np.int64)
-    numbers[0] = settings.validation_pools
     rng = epoch_generator(settings.seed, f"clean pools {network.pool_size}", 0)
-    logits = read_pools(network, inputs, draw_pools(inputs.labels, numbers, rng))
+    pools = draw_clean_pools(inputs.labels, network.pool_size, settings.validation_pools, rng)
+    logits = read_pools(network, inputs, pools)
     behind = logits[:, 1:].max(axis=1) - logits[:, 0]  # above 0 where another count is read
     raised = max(0.0, float(np.quantile(behind, settings.clean_share, method="higher")))
     if raised:
