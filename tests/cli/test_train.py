@@ -57,7 +57,7 @@ def test_a_shipped_backbone_is_trained_from_the_command_line(command, photos, tm
         "block12",
         [2, 4],
     )
-    assert config["plan"]["views"] == 1
+    assert config["settings"]["views"] == 1
     assert set(json.loads((out / "results.json").read_text())["counting"]) == {"2", "4"}
     assert len(list((tmp_path / "cache").iterdir())) == 3
     assert not (out / "cache").exists()
