@@ -30,7 +30,7 @@ from poolsieve.export import export_run
 from poolsieve.files import write_atomically
 from poolsieve.planning.timing import measured_price
 from poolsieve.progress import Reporter
-from poolsieve.training.plan import make_plan
+from poolsieve.training.recipes import make_settings
 from poolsieve.training.run import train
 
 CANDIDATES = (
@@ -57,7 +57,7 @@ def main() -> None:
             figures[name] = dict.fromkeys(("individual", "head", "pools", "exact", "within_one"), math.nan)
             continue
         run, out = given.work / name, given.work / "bundles" / name
-        plan = make_plan(
+        settings = make_settings(
             backbone=backbone,
             cut=cut,
             views=1,
@@ -72,7 +72,7 @@ def main() -> None:
             compile=given.compile,
         )
         reporter.line(name)
-        train(given.data, run, plan, cache_dir=given.work / "cache", reporter=reporter)
+        train(given.data, run, settings, cache_dir=given.work / "cache", reporter=reporter)
         figures[name] = _figures(run)
         bundles[name] = load_bundle(out) if out.is_dir() else export_run(run, out)
     times = _times(bundles)

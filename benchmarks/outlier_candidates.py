@@ -43,8 +43,8 @@ from poolsieve.progress import Reporter
 from poolsieve.statistics import Estimate, auc_difference, auc_estimate, proportion
 from poolsieve.training.learners import badness
 from poolsieve.training.models import CONFIG_FILE, load_model
-from poolsieve.training.plan import TrainingPlan
-from poolsieve.training.run import ROTATION
+from poolsieve.training.settings import TrainingSettings
+from poolsieve.training.split_features import ROTATION
 
 LARGEST_COUNTS = (3, 5, 8)
 NEIGHBOURS = 10
@@ -72,11 +72,11 @@ def main() -> None:
             f"{given.run} has no {OUTLIER_FILE}; give a finished run of poolsieve train --task outlier"
         )
     stored = OutlierReadings.from_bytes((given.run / OUTLIER_FILE).read_bytes())
-    plan = TrainingPlan.from_json(json.loads((given.run / CONFIG_FILE).read_text())["plan"])
-    if plan.views < 2:
+    settings = TrainingSettings.from_json(json.loads((given.run / CONFIG_FILE).read_text())["settings"])
+    if settings.views < 2:
         parser.error(f"{given.run} was trained on one view of each image; two or more are needed")
     model, reporter = load_model(given.run), Reporter()
-    views = load_views(model, given.data, plan, given.cache_dir, reporter, given.images, given.seed)
+    views = load_views(model, given.data, settings, given.cache_dir, reporter, given.images, given.seed)
     size = max(model.counting)
     text, alone = "", None
     for places, name in ((1, "Single images"), (size, f"Pools of {size}")):

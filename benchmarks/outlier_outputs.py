@@ -17,14 +17,14 @@ from poolsieve.images.datasets import load_dataset
 from poolsieve.images.reading import read_image
 from poolsieve.images.transforms import make_square
 from poolsieve.progress import Reporter
-from poolsieve.training.features import ViewPlan
+from poolsieve.training.features import ViewSet
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.models import TrainedModel
+from poolsieve.training.network_outputs import read_images, read_pool_vectors
 from poolsieve.training.outliers import HELD_OUT_SHARE
-from poolsieve.training.plan import TrainingPlan
-from poolsieve.training.readings import read_images, read_pool_vectors
-from poolsieve.training.run import cached_features, view_plan
 from poolsieve.training.sampling import PoolBatch, draw_pools, epoch_generator
+from poolsieve.training.settings import TrainingSettings
+from poolsieve.training.split_features import SplitFeatures
 
 MEASURED = {"val": "validation", "test": "test"}
 """Splits, and what they are called."""
@@ -35,14 +35,14 @@ Floats = NDArray[np.floating]
 
 
 @dataclass(frozen=True)
-class TurnedViews(ViewPlan):
+class TurnedViews(ViewSet):
     """One view of each image, turned by a given angle; uncovered corners are zero."""
 
     angle: float = 0.0
 
     def render(self, file: Path, digest: str) -> NDArray[np.uint8]:
         """The view.  # (1, size, size, 3)."""
-        square = make_square(read_image(file), self.size, self.squaring)
+        square = make_square(read_image(file), self.size, self.resize_mode)
         return np.asarray(square.rotate(self.angle, Image.Resampling.BILINEAR))[None]
 
 
@@ -116,7 +116,7 @@ class Views:
 def load_views(
     model: TrainedModel,
     data: Path,
-    plan: TrainingPlan,
+    settings: TrainingSettings,
     cache_dir: Path,
     reporter: Reporter,
     most: int | None,
@@ -127,7 +127,7 @@ def load_views(
     Args:
         model: Its front is used.
         data: The labelled images.
-        plan: That of the run.
+        settings: Those of the run.
         cache_dir: Folder of the feature caches.
         reporter: Told how far it is.
         most: Take at most so many images of each class of a split; None takes all.
@@ -142,16 +142,21 @@ def load_views(
             np.concatenate([rng.permutation(np.flatnonzero(labels == k))[:most] for k in (0, 1)])
         )
 
-    def inputs(split: str, views: ViewPlan | None = None) -> CachedInputs:
-        array = cached_features(backbone, backbone.cut, dataset, split, plan, cache_dir, reporter, views)
-        labels = dataset.labels[dataset.of_split(split)]
-        return CachedInputs(array if most is None else array[rows[split]], labels[rows[split]])
+    splits = SplitFeatures(backbone, dataset, settings, cache_dir, reporter)
+
+    def inputs(split: str, views: ViewSet | None = None) -> CachedInputs:
+        found = splits.cached(split, views=views)
+        array = found.array if most is None else found.array[rows[split]]
+        return CachedInputs(array, found.labels[rows[split]])
 
     train = inputs("train")
     upright, at_random = (
-        view_plan("val", backbone.input_size, replace(plan, rotate_test=rotate)) for rotate in (False, True)
+        replace(splits, settings=replace(settings, rotate_test=rotate)).views("val")
+        for rotate in (False, True)
     )
-    turned = [TurnedViews(backbone.input_size, plan.resize_mode, angle=angle) for angle in ANGLES]
+    turned = [
+        TurnedViews(backbone.input_size, settings.resize_mode or "pad", angle=angle) for angle in ANGLES
+    ]
     return Views(
         {"train": train} | {split: inputs(split, upright) for split in MEASURED},
         CachedInputs(train.array[:, 1:], train.labels),

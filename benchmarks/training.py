@@ -32,11 +32,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from poolsieve.networks import PooledNetwork, SplitBackbone, load_backbone
-from poolsieve.training import TrainingPlan
+from poolsieve.training import TrainingSettings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.learners import Batch, CountingLearner
 from poolsieve.training.phases import make_optimizer
-from poolsieve.training.plan import Merge
+from poolsieve.training.settings import Merge
 
 DEMANDED = 5.0
 
@@ -139,12 +139,12 @@ def training_ways(
         return step
 
     def from_cache(merge: Merge) -> Step:
-        plan = TrainingPlan(pool_sizes=(pool_size,), merge=merge, validation_pools=9)
+        settings = TrainingSettings(pool_sizes=(pool_size,), merge=merge, validation_pools=9)
         network = PooledNetwork(backbone, pool_size, merge=merge)
         in_channels_last(network.train())
         inputs = CachedInputs(cache[:, None], bad.numpy().astype(np.int64))
-        learner = CountingLearner(network, inputs, inputs, plan)
-        optimizer = make_optimizer(network, learner.new_layers(), plan.optimization)
+        learner = CountingLearner(network, inputs, inputs, settings)
+        optimizer = make_optimizer(network, learner.new_layers(), settings.optimization)
 
         def step(pools: NDArray[np.int64]) -> None:
             counts = inputs.labels[pools].sum(axis=1)

@@ -19,8 +19,9 @@ from poolsieve.bundles.loading import SHIPPED
 from poolsieve.export import export_run
 from poolsieve.export.recording import record_bundle
 from poolsieve.progress import Reporter
-from poolsieve.training.plan import GlanceSettings, OutlierSettings, TrainingPlan, make_plan
+from poolsieve.training.recipes import make_settings
 from poolsieve.training.run import train
+from poolsieve.training.settings import GlanceSettings, OutlierSettings, TrainingSettings
 
 HERE = Path(__file__).parent
 LARGEST = 20e6
@@ -33,18 +34,18 @@ class Recipe:
 
     Attributes:
         task: Its file of labelled images.
-        plan: Its training.
+        settings: Its training.
         targets: Least values of figures on the test split, by their place in `results.json`.
         limits: Largest values, likewise; "a - b" stands for a difference.
     """
 
     task: str
-    plan: TrainingPlan
+    settings: TrainingSettings
     targets: dict[str, float] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
 
 
-_TUNED = make_plan(
+_TUNED = make_settings(
     pool_sizes=(4, 8),
     front="tuned",
     tune_from="block3",
@@ -87,7 +88,7 @@ RECIPES = {
     ),
     "cars": Recipe(
         "cars_offtopic.csv",
-        make_plan(
+        make_settings(
             individual_epochs=3,
             epochs=8,
             pools_per_epoch=2000,
@@ -123,7 +124,7 @@ def main() -> None:
 
     recipe, reporter = RECIPES[options.name], Reporter()
     data, run = options.data / recipe.task, options.work / options.name
-    results = train(data, run, recipe.plan, cache_dir=options.work / "cache", reporter=reporter)
+    results = train(data, run, recipe.settings, cache_dir=options.work / "cache", reporter=reporter)
     bundle = make(options.name, run, options.work / "bundles" / options.name, data, reporter)
     print("\n".join(target_lines(results, recipe.targets, recipe.limits)))
     if options.install:

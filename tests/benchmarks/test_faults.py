@@ -18,7 +18,7 @@ from small_bundle import small_bundle
 from poolsieve.images import sources
 from poolsieve.images.guarded_decoding import GuardedDecoder
 from poolsieve.images.reading import UnreadableImage
-from poolsieve.schemes import oneshot
+from poolsieve.schemes import decoded_pools
 
 SEED = 3
 
@@ -154,7 +154,7 @@ def test_a_bundle_that_ends_in_an_unexpected_error_is_found(bundle, command, wor
 def test_pool_mates_that_blind_a_scheme_are_found(bundle, monkeypatch):
     mates = PoolMates(SEED, bundle, targets=1)
     assert_survived(mates.run(range(1, 2)), 1)
-    monkeypatch.setattr(oneshot, "find_surprise", lambda *given: None)
+    monkeypatch.setattr(decoded_pools, "find_surprise", lambda *given: None)
     (case,) = mates.run(range(1, 2)).broken
     assert "oneshot bp among frames of its burst" in case.words
 

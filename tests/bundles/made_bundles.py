@@ -16,7 +16,7 @@ from poolsieve.networks import (
     SplitBackbone,
     load_backbone,
 )
-from poolsieve.training import make_plan
+from poolsieve.training import make_settings
 from poolsieve.training.models import TrainedModel, counting_networks, load_model, save_model
 
 SIZE = 64
@@ -90,9 +90,10 @@ def random_calibration(pool_sizes):
 def write_run(folder, backbone, merge="gated", pool_sizes=(2, 4), counting="separate"):
     """The folder of a training run."""
     folder.mkdir(parents=True)
-    plan = make_plan(backbone=backbone.name, merge=merge, pool_sizes=pool_sizes, counting=counting)
-    settings = {"task": "discs", "squaring": "pad", "plan": plan.to_json()}
-    save_model(folder, networks_on(backbone, merge, pool_sizes, counting), settings)
+    settings = make_settings(backbone=backbone.name, merge=merge, pool_sizes=pool_sizes, counting=counting)
+    entries = {"task": "discs", "kind": "classification", "squaring": "pad", "training_shapes": None}
+    entries["settings"] = settings.to_json()
+    save_model(folder, networks_on(backbone, merge, pool_sizes, counting), entries)
     random_calibration(pool_sizes).save(folder / "calibration.json")
     return folder
 

@@ -153,7 +153,16 @@ def test_a_wrong_configuration_is_refused(folder, changes, word):
     refused(folder, word)
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"plan": {}}', b"\xff\xfe", b"[" * 100_000])
+@pytest.mark.parametrize("name", ["glance", "counting", "tallies", "training_shapes", "cost.glance"])
+def test_a_configuration_that_leaves_something_out_is_refused(folder, name):
+    values = json.loads((folder / "config.json").read_text())
+    *outer, last = name.split(".")
+    del (values[outer[0]] if outer else values)[last]
+    put(folder / "config.json", json.dumps(values).encode())
+    refused(folder, "config.json", f"{name} is missing")
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"settings": {}}', b"\xff\xfe", b"[" * 100_000])
 def test_a_configuration_that_is_none_is_refused(folder, content):
     put(folder / "config.json", content)
     refused(folder, "config.json")

@@ -25,30 +25,38 @@ def test_the_defaults_that_a_help_text_names_are_shown(name):
         assert default.group() in plain
 
 
-def test_the_help_of_train_states_the_defaults_of_its_plan():
-    from poolsieve.training.plan import DEFAULT_FRONT_EPOCHS, TrainingPlan
+def test_the_help_of_train_states_the_defaults_of_its_settings():
+    from poolsieve.training.recipes import DEFAULT_FRONT_EPOCHS
+    from poolsieve.training.settings import TrainingSettings
 
-    plan = TrainingPlan()
+    settings = TrainingSettings()
     command = typer.main.get_command(app).commands["train"]
-    helps = {parameter.name: parameter.help for parameter in command.params if parameter.name != "help"}
+    helps = {parameter.opts[0]: getattr(parameter, "help", "") for parameter in command.params}
     expected = {
-        "pool_size": plan.pool_sizes[0],
-        "merge": plan.merge,
-        "front": plan.front,
-        "front_epochs": DEFAULT_FRONT_EPOCHS,
-        "gate_width": plan.gate_width,
-        "individual_epochs": plan.individual_epochs,
-        "epochs": plan.epochs,
-        "pools_per_epoch": plan.pools_per_epoch,
-        "batch_pools": plan.batch_pools,
-        "batch_images": plan.batch_images,
-        "count_smoothing": f"{plan.count_smoothing:g}",
-        "prevalence": plan.prevalence,
-        "select_by": plan.select_by,
-        "learning_rate": plan.optimization.learning_rate,
-        "views": plan.views,
-        "validation_pools": plan.validation_pools,
-        "test_pools": plan.test_pools,
+        "--pool-size": settings.pool_sizes[0],
+        "--merge": settings.merge,
+        "--front": settings.front,
+        "--front-epochs": f"{DEFAULT_FRONT_EPOCHS} if the front learns",
+        "--gate-width": settings.gate_width,
+        "--individual-epochs": settings.individual_epochs,
+        "--epochs": settings.epochs,
+        "--pools-per-epoch": settings.pools_per_epoch,
+        "--batch-pools": settings.batch_pools,
+        "--batch-images": settings.batch_images,
+        "--count-smoothing": f"{settings.count_smoothing:g}",
+        "--prevalence": settings.prevalence,
+        "--select-by": settings.select_by,
+        "--learning-rate": settings.optimization.learning_rate,
+        "--glance-epochs": 8,
+        "--reading": "combined",
+        "--tallies": "no-tallies",
+        "--views": settings.views,
+        "--fresh-views": settings.fresh_views,
+        "--validation-pools": settings.validation_pools,
+        "--test-pools": settings.test_pools,
     }
     for name, value in expected.items():
         assert re.search(rf"\[default: {re.escape(str(value))}[;\]]", helps[name]), name
+    assert "[default: 32; 8 with --recipe paper; at least 2]" in helps["--batch-pools"]
+    assert "[default: combined; density with --recipe paper]" in helps["--reading"]
+    assert "above 0 and below 1]" in helps["--prevalence"]

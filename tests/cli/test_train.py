@@ -57,7 +57,7 @@ def test_a_shipped_backbone_is_trained_from_the_command_line(command, photos, tm
         "block12",
         [2, 4],
     )
-    assert config["plan"]["views"] == 1
+    assert config["settings"]["views"] == 1
     assert set(json.loads((out / "results.json").read_text())["counting"]) == {"2", "4"}
     assert len(list((tmp_path / "cache").iterdir())) == 3
     assert not (out / "cache").exists()
@@ -86,16 +86,18 @@ def test_class_folders_are_named_by_options_and_so_in_the_next_command(command, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--pool-size", 1], "pool sizes are \\[1\\]"),
+        (["--pool-size", 1], r"pool_sizes=\(1,\), but each must be .* at least 2 and at most 256"),
         (["--backbone", "efficientnet-lite9"], "efficientnet-lite9"),
         (["--cut", "block99"], "no cut point 'block99'"),
         (["--pool-size", 8], "6 bad images, but pools of 8"),
         (["--share", 1, "--share", 2], "2 shares were given for pools of 8; 9 are needed"),
-        (["--tune-from", "block3", "--front", "whole"], "leave --front out"),
+        (["--tune-from", "block3", "--front", "whole"], "leave front out"),
         (["--epochs", 0], "at least one epoch"),
-        (["--learning-rate", 0], "learning_rate is 0"),
-        (["--pools-per-epoch", 1], "pools_per_epoch is 1; give 2 or more"),
-        (["--pool-size", 300], "from 2 to 256"),
+        (["--learning-rate", 0], "learning_rate=0.0, but it must be a number above 0"),
+        (["--pools-per-epoch", 1], "pools_per_epoch=1, but it must be a whole number at least 2"),
+        (["--pool-size", 300], "at most 256"),
+        (["--reading", "density"], "--reading is for --task outlier"),
+        (["--glance-epochs", 3], "--glance-stop and --glance-epochs are for --glance"),
         (["--tune-from", "block99"], "no cut point 'block99'"),
         (["--backbone", "resnet18"], "--weights FILE"),
         (["--weights", "absent.pth"], "absent.pth: no such weight file.*--weights FILE"),

@@ -141,7 +141,7 @@ def test_a_run_that_is_not_finished_or_none_is_refused(run, tmp_path):
     (run / "config.json").write_text("{}")
     with pytest.raises(ValueError, match="not of a training run"):
         export_run(run, tmp_path / "out")
-    (run / "plan.json").write_text("{}")
+    (run / "settings.json").write_text("{}")
     (run / "config.json").unlink()
     with pytest.raises(ValueError, match="is not finished; the same `poolsieve train` command goes on"):
         export_run(run, tmp_path / "out")
@@ -152,7 +152,7 @@ def test_a_run_that_is_not_finished_or_none_is_refused(run, tmp_path):
 
 def test_own_shares_of_pools_are_the_training_prior_of_the_largest_size(run, tmp_path):
     config = json.loads((run / "config.json").read_text())
-    config["plan"]["shares"] = [0.2, 0.2, 0.2, 0.2, 0.2]
+    config["settings"]["shares"] = [0.2, 0.2, 0.2, 0.2, 0.2]
     (run / "config.json").write_text(json.dumps(config))
     prior = export_run(run, tmp_path / "out", backbone=tiny_backbone()).config.training_prior
     assert prior[4] == (0.2,) * 5

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from poolsieve.images import ViewSettings, plain_view, random_view
-from poolsieve.images.transforms import PAPER_POOLED, make_square, rotated_view
+from poolsieve.images.transforms import make_square, rotated_view
+from poolsieve.view_settings import PAPER_POOLED
 
 NOTHING = ViewSettings(flip=False, rotation=0, min_crop=1, colour=0, letterbox=0)
 

@@ -10,7 +10,8 @@ def test_the_papers_network_and_its_figures(structure):
     cost = multiply_adds(backbone)
     assert 16.4e9 < cost.whole < 16.5e9
     assert cost.front_share == pytest.approx(0.22, abs=0.005)
-    assert cost.scheme_cost(50 / 100) == pytest.approx(0.61, abs=0.005)
+    f = cost.front_share
+    assert f + 50 / 100 * (1 - f) == pytest.approx(0.61, abs=0.005)
     assert cost.gate == 0
     assert cost.whole == cost.front + cost.back + cost.final
     assert cost.final == 2048 * 1000
@@ -44,15 +45,11 @@ def test_the_gate_costs_about_one_percent(name, structure):
     backbone = structure(name)
     cost = multiply_adds(backbone, Gate(backbone.feature_shape[0]))
     assert 0 < cost.gate_share < 0.015
-    plain = multiply_adds(backbone)
-    assert cost.scheme_cost(0.5, 0.1) == pytest.approx(plain.scheme_cost(0.5, 0.1) + cost.gate_share)
 
 
-def test_cost_law():
+def test_shares_are_of_one_individual_test():
     cost = Cost(front=30, back=60, final=10, gate=1)
-    assert cost.front_share == 0.3
-    assert cost.scheme_cost(0.5, retests=0.1) == pytest.approx(0.3 + 0.01 + 0.6 * 0.7)
-    assert Cost(front=30, back=60, final=10).scheme_cost(1.0) == pytest.approx(1.0)
+    assert (cost.whole, cost.front_share, cost.gate_share) == (100, 0.3, 0.01)
 
 
 def test_counting_by_hand_and_leaving_the_network_alone(lite0):

@@ -9,23 +9,24 @@ from drawn_shapes import small_backbone
 from torch import nn
 
 from poolsieve.images import load_dataset
-from poolsieve.training import TrainingPlan
+from poolsieve.networks import Preprocessing
+from poolsieve.training import TrainingSettings
 from poolsieve.training.extractors import front_extractor, tail_extractor
 from poolsieve.training.inputs import CachedInputs, FreshInputs
-from poolsieve.training.run import cached_features, fresh_inputs
+from poolsieve.training.split_features import SplitFeatures
 
-PLAN = TrainingPlan(pool_sizes=(4,), fresh_views=2)
+PREPROCESSING = Preprocessing(mean=(100.0,) * 3, scale=(50.0,) * 3)
+SETTINGS = TrainingSettings(pool_sizes=(4,), fresh_views=2)
 
 
 @pytest.fixture
 def fresh(task, tmp_path, quiet):
     dataset = load_dataset(task)
 
-    def of(phase="counting-4", plan=PLAN):
+    def of(phase="counting-4", settings=SETTINGS):
         backbone = small_backbone().eval()
-        array = cached_features(backbone, backbone.cut, dataset, "train", plan, tmp_path / "cache", quiet)
-        whole = CachedInputs(array, dataset.labels[dataset.of_split("train")])
-        return fresh_inputs(backbone, dataset, whole, plan, tmp_path / "fresh", phase, quiet)
+        splits = SplitFeatures(backbone, dataset, settings, tmp_path / "cache", quiet)
+        return splits.fresh(splits.cached("train"), phase, tmp_path / "fresh")
 
     return of
 
@@ -40,7 +41,7 @@ def test_every_epoch_has_views_of_its_own(fresh):
     first, second = features(inputs, 0), features(inputs, 1)
     assert not np.allclose(first, second)
     assert not np.allclose(first, features(fresh("individual"), 0))
-    assert not np.allclose(first, features(fresh(plan=replace(PLAN, seed=1)), 0))
+    assert not np.allclose(first, features(fresh(settings=replace(SETTINGS, seed=1)), 0))
 
 
 def test_an_epoch_begun_again_has_the_same_views(fresh):
@@ -61,7 +62,7 @@ def test_each_image_has_several_views_in_an_epoch(fresh):
     same = np.zeros(300, dtype=np.int64)
     drawn = inputs.draw(same, np.random.default_rng(0)).numpy().reshape(300, -1)
     kinds, numbers = np.unique(drawn, axis=0, return_counts=True)
-    assert len(kinds) == 1 + PLAN.fresh_views
+    assert len(kinds) == 1 + SETTINGS.fresh_views
     whole = inputs._whole.plain(same[:1]).numpy().reshape(-1)
     plain = numbers[(kinds == whole).all(axis=1)]
     assert plain == pytest.approx(100, abs=30)  # a third, as judged
@@ -84,7 +85,7 @@ def by_hand(front, pixels):
 def test_the_front_extractor_gives_what_torch_gives(number):
     front = small_backbone().eval().front
     pixels = np.random.default_rng(1).integers(256, size=(number, 32, 32, 3)).astype(np.uint8)
-    given = front_extractor(front, (100.0,) * 3, (50.0,) * 3, 32)(pixels)
+    given = front_extractor(front, PREPROCESSING, 32)(pixels)
     assert given.dtype == np.float16
     assert given.astype(np.float32) == pytest.approx(by_hand(front, pixels), abs=5e-3, rel=5e-3)
 
@@ -117,5 +118,5 @@ class Misread(nn.Module):
 @pytest.mark.parametrize("front", [Unknown(), Misread()])
 def test_what_openvino_cannot_run_or_runs_differently_stays_with_torch(front):
     pixels = np.random.default_rng(1).integers(80, 120, size=(2, 16, 16, 3)).astype(np.uint8)
-    given = front_extractor(front, (100.0,) * 3, (50.0,) * 3, 16)(pixels)
+    given = front_extractor(front, PREPROCESSING, 16)(pixels)
     assert given.astype(np.float32) == pytest.approx(by_hand(front, pixels), abs=1e-2, rel=1e-2)

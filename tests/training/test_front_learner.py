@@ -12,14 +12,14 @@ from safetensors.torch import load_file
 from torch.nn import functional
 
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, load_backbone
-from poolsieve.training import Optimization, TrainingPlan
+from poolsieve.training import Optimization, TrainingSettings
+from poolsieve.training.disjoint_pools import GatedMax
 from poolsieve.training.front import FrontLearner, stem_features
 from poolsieve.training.inputs import CachedInputs
-from poolsieve.training.merging import gated_max_of_places
 from poolsieve.training.models import TrainedModel, load_model, save_model
 from poolsieve.training.run import train
 
-PLAN = TrainingPlan(
+SETTINGS = TrainingSettings(
     pool_sizes=(2,),
     front="tuned",
     tune_from="first",
@@ -41,10 +41,10 @@ def test_gradient_of_the_gate_is_that_of_torch():
     features = drawn(5, 3, 4, 2, 2).double()
     gate = drawn(5, 3, 1, 2, 2, low=0).double().requires_grad_()
     weights = drawn(3, 4, 2, 2).double()
-    (found,) = torch.autograd.grad((gated_max_of_places(features, gate) * weights).sum(), gate)
+    (found,) = torch.autograd.grad((GatedMax.apply(features, gate) * weights).sum(), gate)
     (expected,) = torch.autograd.grad(((features * gate).amax(0) * weights).sum(), gate)
     torch.testing.assert_close(found, expected)
-    assert torch.autograd.gradcheck(lambda value: gated_max_of_places(features, value), gate)
+    assert torch.autograd.gradcheck(lambda value: GatedMax.apply(features, value), gate)
 
 
 def new_model(merge, backbone):
@@ -59,7 +59,7 @@ def test_the_learner_merges_as_the_pooled_network_does(merge, tmp_path):
     rng = np.random.default_rng(0)
     inputs = CachedInputs(rng.random((40, 1, 16, 16, 8)).astype(np.float16), np.array([0, 1] * 20))
     stem = model.backbone.segment("first", "second")
-    learner = FrontLearner(stem, model, inputs, inputs, replace(PLAN, merge=merge), tmp_path)
+    learner = FrontLearner(stem, model, inputs, inputs, replace(SETTINGS, merge=merge), tmp_path)
     learner.module.train()
     batch = learner.steps(0)[0]
     loaded = replace(learner.load(batch), singles=torch.empty(0, dtype=torch.int64))
@@ -96,7 +96,7 @@ def test_features_beyond_half_precision_are_an_error(tmp_path):
 def test_a_gate_does_not_move_under_networks_that_learn_no_more(task, tmp_path, quiet):
     """The counting network learns with the front only; the individual network goes on alone."""
     out = tmp_path / "out"
-    train(task, out, PLAN, cache_dir=tmp_path / "cache", reporter=quiet, backbone=small_backbone())
+    train(task, out, SETTINGS, cache_dir=tmp_path / "cache", reporter=quiet, backbone=small_backbone())
     model = load_model(out, small_backbone())
     front = load_file(out / "phases" / "front" / "best-0001.safetensors")
     individual = model.individual.state_dict()
@@ -121,7 +121,7 @@ def test_a_model_is_loaded_at_its_own_input_size(tmp_path):
 
 
 def test_validation_and_test_images_are_rotated_on_request(task, tmp_path, quiet):
-    plan = TrainingPlan(
+    settings = TrainingSettings(
         pool_sizes=(2,),
         views=2,
         individual_epochs=1,
@@ -132,15 +132,17 @@ def test_validation_and_test_images_are_rotated_on_request(task, tmp_path, quiet
         rotate_test=True,
     )
     caches = tmp_path / "cache"
-    train(task, tmp_path / "turned", plan, cache_dir=caches, reporter=quiet, backbone=small_backbone())
+    train(task, tmp_path / "turned", settings, cache_dir=caches, reporter=quiet, backbone=small_backbone())
     assert sorted(rotations(caches).values()) == [0.0, 30.0, 30.0]
     turned = set(rotations(caches))
-    plain = replace(plan, rotate_test=False)
+    plain = replace(settings, rotate_test=False)
     train(task, tmp_path / "plain", plain, cache_dir=caches, reporter=quiet, backbone=small_backbone())
     added = {name: angle for name, angle in rotations(caches).items() if name not in turned}
     assert sorted(added.values()) == [0.0, 0.0]  # the training images are the same
+    row = 8 * 8 * 16  # features of the first view of the first image
     before, after = (
-        {(np.load(caches / n / "features.npy")[0].tobytes()) for n in s} for s in (turned, added)
+        {np.fromfile(caches / n / "features.rows", np.float16, row).tobytes() for n in s}
+        for s in (turned, added)
     )
     assert not before & after
 

@@ -16,13 +16,13 @@ from poolsieve.export import export_run
 from poolsieve.export.recording import record_bundle
 from poolsieve.moderation import Moderator
 from poolsieve.progress import Reporter
-from poolsieve.training import Optimization, TrainingPlan
+from poolsieve.training import Optimization, TrainingSettings
 from poolsieve.training.models import load_model
-from poolsieve.training.plan import GlanceSettings
 from poolsieve.training.run import train
+from poolsieve.training.settings import GlanceSettings
 
 QUICK = Optimization(learning_rate=5e-3, pretrained_rate=1.0, averaging=0.8, dropout=0.0, label_smoothing=0.0)
-PLAN = TrainingPlan(
+SETTINGS = TrainingSettings(
     pool_sizes=(4,),
     views=1,
     individual_epochs=4,
@@ -42,7 +42,7 @@ def run(task, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "glance"
     torch.set_num_threads(1)
     results = train(
-        task, out, PLAN, cache_dir=out / "cache", reporter=Reporter(quiet=True), backbone=small_backbone()
+        task, out, SETTINGS, cache_dir=out / "cache", reporter=Reporter(quiet=True), backbone=small_backbone()
     )
     return out, results
 
@@ -71,13 +71,13 @@ def test_the_glance_is_kept(run):
 def test_a_run_that_is_done_goes_on_to_the_same_result(run, task):
     out, results = run
     again = train(
-        task, out, PLAN, cache_dir=out / "cache", reporter=Reporter(quiet=True), backbone=small_backbone()
+        task, out, SETTINGS, cache_dir=out / "cache", reporter=Reporter(quiet=True), backbone=small_backbone()
     )
     assert again == results
 
 
 def test_another_glance_is_another_run(run, task):
-    changed = replace(PLAN, glance=replace(PLAN.glance, epochs=9))
+    changed = replace(SETTINGS, glance=replace(SETTINGS.glance, epochs=9))
     with pytest.raises(ValueError, match=r"glance\.epochs: 5 -> 9"):
         train(task, run[0], changed, cache_dir=run[0] / "cache", backbone=small_backbone())
 

@@ -10,7 +10,7 @@ from drawn_weights import drawn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolsieve.training import TrainingPlan
+from poolsieve.training import TrainingSettings
 from poolsieve.training.compiling import maybe_compiled
 from poolsieve.training.learners import count_targets
 
@@ -34,14 +34,14 @@ def test_neighbours_get_their_share():
 
 def test_nothing_is_compiled_unless_asked_for():
     back = small_backbone().back
-    assert maybe_compiled(back, 4, TrainingPlan()) is back
+    assert maybe_compiled(back, 4, TrainingSettings()) is back
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch compiles with a C++ compiler")
 def test_a_compiled_step_gives_the_same_values_and_gradients():
     backbone = small_backbone()
     back = backbone.back.eval()
-    run = maybe_compiled(back, 4, TrainingPlan(compile=True))
+    run = maybe_compiled(back, 4, TrainingSettings(compile=True))
     features = drawn(4, *backbone.feature_shape)
     for rows in (4, 3):  # three rows go through the network as it is
         one, other = (features[:rows].clone().requires_grad_() for _ in range(2))

@@ -26,19 +26,20 @@ from poolsieve.images.datasets import load_dataset
 from poolsieve.moderation import Moderator
 from poolsieve.progress import Reporter
 from poolsieve.schemes import Evidence, list_schemes, make_scheme
-from poolsieve.training import Optimization, TrainingPlan
+from poolsieve.training import Optimization, TrainingSettings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.models import load_model
+from poolsieve.training.network_outputs import read_images, read_pool_vectors
 from poolsieve.training.outliers import fit_outliers
-from poolsieve.training.plan import GlanceSettings, OutlierSettings
-from poolsieve.training.readings import read_images, read_pool_vectors
 from poolsieve.training.results import measure
-from poolsieve.training.run import cached_features, train
+from poolsieve.training.run import train
 from poolsieve.training.sampling import draw_pools
+from poolsieve.training.settings import GlanceSettings, OutlierSettings
+from poolsieve.training.split_features import SplitFeatures
 from poolsieve.training.validation import calibrate
 
 QUICK = Optimization(learning_rate=5e-3, pretrained_rate=1.0, averaging=0.8, dropout=0.0, label_smoothing=0.0)
-PLAN = TrainingPlan(
+SETTINGS = TrainingSettings(
     pool_sizes=(2, 4),
     views=2,
     individual_epochs=4,
@@ -62,7 +63,7 @@ def trained(task, tmp_path_factory):
     results = train(
         task,
         root / "run",
-        PLAN,
+        SETTINGS,
         cache_dir=root / "cache",
         reporter=Reporter(quiet=True),
         backbone=small_backbone(),
@@ -71,11 +72,8 @@ def trained(task, tmp_path_factory):
 
 
 def split_inputs(root, task, split):
-    backbone, dataset = small_backbone(), load_dataset(task)
-    array = cached_features(
-        backbone, backbone.cut, dataset, split, PLAN, root / "cache", Reporter(quiet=True)
-    )
-    return CachedInputs(array, dataset.labels[dataset.of_split(split)])
+    quiet = Reporter(quiet=True)
+    return SplitFeatures(small_backbone(), load_dataset(task), SETTINGS, root / "cache", quiet).cached(split)
 
 
 @pytest.fixture(scope="module", params=["combined", "density"])
@@ -85,18 +83,18 @@ def run(request, trained, task):
     torch.set_num_threads(1)
     if request.param == "combined":
         bundle = export_run(root / "run", root / "combined", backbone=small_backbone())
-        return PLAN, root, results, bundle
-    plan = replace(PLAN, outliers=replace(PLAN.outliers, reading="density"))
+        return SETTINGS, root, results, bundle
+    settings = replace(SETTINGS, outliers=replace(SETTINGS.outliers, reading="density"))
     model = load_model(root / "run", small_backbone())
     inputs = {split: split_inputs(root, task, split) for split in ("train", "val", "test")}
-    outliers = fit_outliers(model, inputs["train"], inputs["val"], plan, Reporter(quiet=True))
-    calibration = calibrate(model, inputs["val"], plan, outliers)
+    outliers = fit_outliers(model, inputs["train"], inputs["val"], settings, Reporter(quiet=True))
+    calibration = calibrate(model, inputs["val"], settings, outliers)
     known = Calibration.load(root / "run" / "calibration.json")
     calibration = replace(calibration, glance=known.glance, glance_roc=known.glance_roc)
     bundle = save_bundle(
         root / "density", model, calibration, task="shapes", squaring="pad", outliers=outliers
     )
-    return plan, root, measure(model, inputs["test"], plan, outliers), bundle
+    return settings, root, measure(model, inputs["test"], settings, outliers), bundle
 
 
 def test_off_topic_images_and_pools_are_told(run):
@@ -110,13 +108,13 @@ def test_off_topic_images_and_pools_are_told(run):
 
 
 def test_the_bundle_is_whole_and_says_what_it_is(run):
-    plan, _, _, bundle = run
+    settings, _, _, bundle = run
     assert verify_bundle(bundle.path) == []
     assert bundle.config.kind == "outlier"
     assert "outliers.safetensors" in bundle.config.files
     assert bundle.config.counting == "shared"
     assert "pooled-2.onnx" not in bundle.config.files
-    assert bundle.outliers.individual.by_density == (plan.outliers.reading == "density")
+    assert bundle.outliers.individual.by_density == (settings.outliers.reading == "density")
     assert "off-topic" in (bundle.path / "README.md").read_text()
 
 
@@ -160,8 +158,8 @@ def test_every_scheme_moderates_with_it(run, task, scheme):
 
 
 def test_the_papers_label_decides_about_pools_and_images(run):
-    plan, _, _, bundle = run
-    if plan.outliers.reading != "density":
+    settings, _, _, bundle = run
+    if settings.outliers.reading != "density":
         pytest.skip("labels are the histogram's with density alone")
     rng = np.random.default_rng(0)
     for reading, outputs in ((bundle.outliers.individual, 2), (bundle.outliers.counting[4], 5)):
@@ -197,7 +195,7 @@ def test_swapped_labels_are_warned_of(trained, task, capsys):
     inputs = {split: split_inputs(root, task, split) for split in ("train", "val")}
     # The training labels are right and those of validation are not: "off-topic" looks typical.
     turned = CachedInputs(inputs["val"].array, 1 - inputs["val"].labels)
-    fit_outliers(model, inputs["train"], turned, PLAN, Reporter())
+    fit_outliers(model, inputs["train"], turned, SETTINGS, Reporter())
     assert "wrong way round" in capsys.readouterr().err
 
 
@@ -211,7 +209,7 @@ def test_too_few_images_and_settings_that_cannot_be_are_refused():
 
 
 def test_every_method_is_evaluated_on_off_topic_images(run, task, tmp_path):
-    plan, _, _, bundle = run
+    settings, _, _, bundle = run
     found = evaluate(
         bundle,
         load_dataset(task),
@@ -233,7 +231,7 @@ def test_every_method_is_evaluated_on_off_topic_images(run, task, tmp_path):
         (half, split, size + 1) for half in (False, True) for split in ("val", "test") for size in (2, 4)
     ]
     assert found.two_objects is None
-    alone = plan.outliers.reading == "density"
+    alone = settings.outliers.reading == "density"
     assert any(note.endswith("alone, as in the paper.") for note in found.notes) == alone
     for text in (page(found), section(found, {}, tmp_path)):
         assert "off-topic images read" in text

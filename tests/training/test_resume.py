@@ -16,27 +16,28 @@ import time
 from pathlib import Path
 import torch
 from drawn_shapes import small_backbone
-from poolsieve.training import Optimization, TrainingPlan, features
+from poolsieve.training import Optimization, TrainingSettings, features
+from poolsieve import row_cache
 from poolsieve.progress import Reporter
 from poolsieve.training.run import train
 
 data, out, optimizer, front, seconds = Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]
 torch.set_num_threads(1)
-features.BLOCK_IMAGES = 16
-render = features.ViewPlan.render
+row_cache.BLOCK_ROWS = 16
+render = features.ViewSet.render
 def slowly(self, file, digest):
     time.sleep(float(seconds))
     return render(self, file, digest)
-features.ViewPlan.render = slowly
+features.ViewSet.render = slowly
 learns = {"front": "tuned", "tune_from": "first", "front_epochs": 8} if front == "tuned" else {}
 if front == "fresh":
     learns = {"fresh_views": 1}
-plan = TrainingPlan(
+settings = TrainingSettings(
     pool_sizes=(4,), views=2, individual_epochs=2, epochs=2, pools_per_epoch=320, batch_images=8,
     batch_pools=16, validation_pools=40, test_pools=40, **learns,
     optimization=Optimization(optimizer=optimizer),
 )
-train(data, out, plan, cache_dir=out / "cache", backbone=small_backbone())
+train(data, out, settings, cache_dir=out / "cache", backbone=small_backbone())
 """
 
 
@@ -92,7 +93,9 @@ def kill_once_there(process, folder, pattern, delay):
 def require_equal(broken, whole):
     for name in ("model.safetensors", "results.json", "calibration.json"):
         assert (broken / name).read_bytes() == (whole / name).read_bytes(), name
-    assert json.loads((broken / "plan.json").read_text()) == json.loads((whole / "plan.json").read_text())
+    assert json.loads((broken / "settings.json").read_text()) == json.loads(
+        (whole / "settings.json").read_text()
+    )
     kept = [sorted(file.relative_to(out) for file in (out / "phases").rglob("*")) for out in (whole, broken)]
     assert kept[0] == kept[1]
 
@@ -116,11 +119,11 @@ def test_a_killed_run_ends_as_an_uninterrupted_one(start, uninterrupted, tmp_pat
 
 def test_a_run_killed_while_caching_ends_as_an_uninterrupted_one(start, uninterrupted, tmp_path):
     whole, broken = uninterrupted("adamw", "frozen"), tmp_path / "broken"
-    kill_once_there(start(broken, "adamw", "frozen", 0.03), broken, "cache/*/progress.json", delay=0.0)
+    kill_once_there(start(broken, "adamw", "frozen", 0.03), broken, "cache/*/blocks.json", delay=0.0)
     (folder,) = (broken / "cache").iterdir()
-    assert not (folder / "complete.json").exists()
+    assert len(json.loads((folder / "blocks.json").read_text())) < 6
 
     finish(start(broken, "adamw", "frozen"))
     require_equal(broken, whole)
-    for name in ("features.npy", "complete.json"):
+    for name in ("features.rows", "blocks.json"):
         assert (folder / name).read_bytes() == (whole / "cache" / folder.name / name).read_bytes()

@@ -3,25 +3,22 @@
 import csv
 import io
 import json
-import os
 import subprocess
-import sys
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from drawn_shapes import small_backbone
 from rich.console import Console
 
 from poolsieve import progress
+from poolsieve.folders import lock_folder
 from poolsieve.images import load_dataset
-from poolsieve.training import TrainingPlan
+from poolsieve.training import TrainingSettings
 from poolsieve.training.claims import RunFolder
-from poolsieve.training.folders import lock_folder
 from poolsieve.training.run import train
 
-TINY = TrainingPlan(
+TINY = TrainingSettings(
     pool_sizes=(2,),
     views=1,
     individual_epochs=1,
@@ -32,7 +29,7 @@ TINY = TrainingPlan(
     test_pools=10,
 )
 DESCRIPTION = {
-    "plan": TINY.to_json(),
+    "settings": TINY.to_json(),
     "data": dict.fromkeys(("train", "val", "test"), "a"),
     "labels": dict.fromkeys(("train", "val", "test"), "b"),
     "network": {"weights": "c", "input_size": 32},
@@ -51,14 +48,16 @@ def table(task, tmp_path):
     return file
 
 
-def test_changed_labels_or_weights_are_refused_and_old_runs_completed(table, tmp_path, quiet):
+def test_changed_labels_or_weights_are_refused(table, tmp_path, quiet):
     out, cache = tmp_path / "out", tmp_path / "cache"
 
-    def again(plan=TINY, backbone=None):
-        return train(table, out, plan, cache_dir=cache, reporter=quiet, backbone=backbone or small_backbone())
+    def again(settings=TINY, backbone=None):
+        return train(
+            table, out, settings, cache_dir=cache, reporter=quiet, backbone=backbone or small_backbone()
+        )
 
     results = again()
-    written = json.loads((out / "plan.json").read_text())
+    written = json.loads((out / "settings.json").read_text())
 
     other = small_backbone()
     with torch.no_grad():
@@ -73,21 +72,22 @@ def test_changed_labels_or_weights_are_refused_and_old_runs_completed(table, tmp
         again()
     table.write_text(text)
 
-    old = {name: written[name] for name in ("plan", "data")}  # as it was before these were recorded
-    (out / "plan.json").write_text(json.dumps(old))
     assert again() == results
-    assert json.loads((out / "plan.json").read_text()) == written
+    for name in ("labels", "network"):
+        (out / "settings.json").write_text(json.dumps({**written, name: None}))
+        with pytest.raises(ValueError, match=rf"settings\.json: damaged \({name} must be an object"):
+            again()
 
 
 def test_a_damaged_plan_is_named(tmp_path):
-    (tmp_path / "plan.json").write_text("{")
-    with RunFolder(tmp_path) as folder, pytest.raises(ValueError, match=r"plan\.json: damaged"):
+    (tmp_path / "settings.json").write_text("{")
+    with RunFolder(tmp_path) as folder, pytest.raises(ValueError, match=r"settings\.json: damaged"):
         folder.claim(DESCRIPTION)
 
 
 def test_what_a_killed_write_leaves_does_not_block_the_folder(tmp_path):
     out = tmp_path / "out"
-    leftovers = [out / ".plan.json.abc.part", out / "phases" / "individual" / ".last.safetensors.x.part"]
+    leftovers = [out / ".settings.json.abc.part", out / "phases" / "individual" / ".last.safetensors.x.part"]
     leftovers[0].parent.mkdir()
     leftovers[0].write_bytes(b"{")
     with RunFolder(out) as folder:
@@ -110,66 +110,6 @@ def test_two_runs_in_one_folder_are_refused(task, tmp_path, quiet):
         pass
 
 
-BUILD = """
-import sys, time
-from pathlib import Path
-import numpy as np
-from poolsieve.images import load_dataset
-from poolsieve.progress import Reporter
-from poolsieve.training import features
-from poolsieve.training.features import ViewPlan, build_cache
-
-features.BLOCK_IMAGES = 16
-
-def extract(pixels):
-    time.sleep(0.1)
-    return pixels[:, ::8, ::8].astype(np.float16) + 1
-
-cache = build_cache(
-    load_dataset(sys.argv[1]), "val", ViewPlan(32), extract, (3, 4, 4), {}, Path(sys.argv[2]), Reporter()
-)
-np.save(sys.argv[3], np.array(cache.array))
-"""
-
-
-def test_two_processes_make_one_cache_between_them(task, tmp_path):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", BUILD, task, tmp_path / "cache", tmp_path / f"{i}.npy"],
-            env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for i in range(2)
-    ]
-    messages = [process.communicate(timeout=100)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], messages
-    arrays = [np.load(tmp_path / f"{i}.npy") for i in range(2)]
-    assert (arrays[0] == arrays[1]).all()
-    assert (arrays[0] > 0).all()
-    assert sum("done in" in text for text in messages) == 1
-    assert sum(" from " in text for text in messages) == 1
-
-
-def test_a_cache_in_the_making_is_waited_for(task, tmp_path):
-    build = [sys.executable, "-c", BUILD, task, tmp_path / "cache", tmp_path / "a.npy"]
-    subprocess.run(build, check=True, capture_output=True)
-    (folder,) = (tmp_path / "cache").iterdir()
-    (folder / "complete.json").unlink()
-    with lock_folder(folder):
-        process = subprocess.Popen(build, stderr=subprocess.PIPE, text=True)
-        seen = ""
-        while "waiting for another run" not in seen:
-            line = process.stderr.readline()
-            assert line, seen
-            seen += line
-        assert not (folder / "complete.json").exists()
-    process.communicate(timeout=100)
-    assert process.returncode == 0
-    assert (folder / "complete.json").exists()
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -178,9 +118,9 @@ def test_a_cache_in_the_making_is_waited_for(task, tmp_path):
     ],
 )
 def test_impossible_settings_leave_no_folder(task, tmp_path, quiet, change, message):
-    plan, out = replace(TINY, **change), tmp_path / "out"
+    settings, out = replace(TINY, **change), tmp_path / "out"
     with pytest.raises(ValueError, match=message):
-        train(task, out, plan, cache_dir=tmp_path / "cache", reporter=quiet, backbone=small_backbone())
+        train(task, out, settings, cache_dir=tmp_path / "cache", reporter=quiet, backbone=small_backbone())
     assert not out.exists()
     assert not (tmp_path / "cache").exists()
 
@@ -218,15 +158,9 @@ def test_checking_images_shows_how_far_it_is(task, tmp_path, monkeypatch):
     monkeypatch.setattr(progress, "PLAIN_INTERVAL", 0.0)
     shown = io.StringIO()
     reporter = progress.Reporter(Console(file=shown))
-    plan, out = replace(TINY, pool_sizes=(200,)), tmp_path / "out"  # refused once the images are counted
+    settings, out = replace(TINY, pool_sizes=(200,)), tmp_path / "out"  # refused once the images are counted
     with pytest.raises(ValueError, match="pools of 200"):
-        train(task, out, plan, cache_dir=tmp_path / "cache", reporter=reporter, backbone=small_backbone())
+        train(task, out, settings, cache_dir=tmp_path / "cache", reporter=reporter, backbone=small_backbone())
     assert "checking 192 images" in shown.getvalue()
     assert "checking images: 96/192, " in shown.getvalue()
     assert not out.exists()
-
-
-@pytest.mark.parametrize("change", [{"pools_per_epoch": 1}, {"pool_sizes": (257,)}, {"batch_pools": 1}])
-def test_plans_that_cannot_be_trained_are_refused(change):
-    with pytest.raises(ValueError, match="give"):
-        replace(TINY, **change)

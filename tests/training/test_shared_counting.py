@@ -16,18 +16,18 @@ from poolsieve.calibration import Calibration
 from poolsieve.images import load_dataset
 from poolsieve.networks import PooledNetwork
 from poolsieve.progress import Reporter
-from poolsieve.training import Optimization, TrainingPlan, make_plan, pool_shares
+from poolsieve.training import Optimization, TrainingSettings, make_settings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.learners import CountingLearner, pool_figures, validation_pools
 from poolsieve.training.models import load_model
-from poolsieve.training.plan import differing_settings
-from poolsieve.training.readings import read_pools
+from poolsieve.training.network_outputs import read_pools
 from poolsieve.training.results import measure
-from poolsieve.training.run import cached_features, train
-from poolsieve.training.sampling import draw_pools, split_by_shares
+from poolsieve.training.run import train
+from poolsieve.training.sampling import draw_pools, pool_shares, split_by_shares
+from poolsieve.training.split_features import SplitFeatures
 from poolsieve.training.validation import raise_clean_readings
 
-PLAN = TrainingPlan(
+SETTINGS = TrainingSettings(
     pool_sizes=(4, 2),
     tallies=True,
     clean_share=0.9,
@@ -53,7 +53,7 @@ def run(task, tmp_path_factory):
     results = train(
         task,
         root / "run",
-        PLAN,
+        SETTINGS,
         cache_dir=root / "cache",
         reporter=Reporter(quiet=True),
         backbone=small_backbone(),
@@ -74,7 +74,7 @@ def test_it_learns_in_one_phase_whose_history_tells_of_both_sizes(run):
     root, _ = run
     with (root / "run" / "history.csv").open() as stream:
         rows = [row for row in csv.DictReader(stream) if row["phase"] != "individual"]
-    assert [row["phase"] for row in rows] == ["counting-2-4"] * PLAN.epochs
+    assert [row["phase"] for row in rows] == ["counting-2-4"] * SETTINGS.epochs
     for name in ("exact", "within_one", "auc_0_1", "exact_2", "within_one_2", "auc_0_1_2"):
         assert 0.5 < float(rows[-1][name]) <= 1
     assert float(rows[-1]["loss"]) < 0.6 * float(rows[0]["loss"])
@@ -88,12 +88,10 @@ def test_its_weights_are_stored_once_and_read_back(run, task):
     model = load_model(root / "run", small_backbone())
     assert set(model.counting) == {2, 4}
     assert model.counting[2].back is model.counting[4].back
-    dataset = load_dataset(task)
-    array = cached_features(
-        model.backbone, "second", dataset, "test", PLAN, root / "cache", Reporter(quiet=True)
-    )
-    inputs = CachedInputs(array, dataset.labels[dataset.of_split("test")])
-    assert {**measure(model, inputs, PLAN), "unreadable_images": 0} == results
+    quiet = Reporter(quiet=True)
+    splits = SplitFeatures(model.backbone, load_dataset(task), SETTINGS, root / "cache", quiet)
+    inputs = splits.cached("test")
+    assert {**measure(model, inputs, SETTINGS), "unreadable_images": 0} == results
 
 
 @pytest.fixture
@@ -103,32 +101,32 @@ def learner():
     network = PooledNetwork(small_backbone(), 4, merge="gated")
     draw_weights(network.gate)
     draw_weights(network.final)
-    plan = replace(PLAN, pools_per_epoch=90, count_smoothing=0.2)
-    return CountingLearner(network, inputs, inputs, plan, sizes=plan.pool_sizes), inputs, plan
+    settings = replace(SETTINGS, pools_per_epoch=90, count_smoothing=0.2)
+    return CountingLearner(network, inputs, inputs, settings, sizes=settings.pool_sizes), inputs, settings
 
 
 def test_clean_pools_are_read_as_clean_as_often_as_wanted(learner):
-    trained, inputs, plan = learner
+    trained, inputs, settings = learner
     network = trained.module
-    clean = draw_pools(inputs.labels, [plan.validation_pools, 0, 0, 0, 0], np.random.default_rng(1))
+    clean = draw_pools(inputs.labels, [settings.validation_pools, 0, 0, 0, 0], np.random.default_rng(1))
     with torch.no_grad():
         network.final.bias[0] -= 5
     assert np.mean(read_pools(network, inputs, clean).argmax(axis=1) == 0) < 0.5
     before = network.final.bias.clone()
-    assert raise_clean_readings(network, inputs, replace(plan, clean_share=None)) == 0
+    assert raise_clean_readings(network, inputs, replace(settings, clean_share=None)) == 0
     assert torch.equal(network.final.bias, before)
-    raised = raise_clean_readings(network, inputs, replace(plan, clean_share=0.9))
+    raised = raise_clean_readings(network, inputs, replace(settings, clean_share=0.9))
     assert raised > 0
     assert torch.allclose(network.final.bias - before, torch.tensor([raised, 0, 0, 0, 0]))
     read = np.mean(read_pools(network, inputs, clean).argmax(axis=1) == 0)
     assert 0.75 < read < 0.99  # other pools than those that it was fitted to, of the same images
-    assert raise_clean_readings(network, inputs, replace(plan, clean_share=0.9)) == 0
+    assert raise_clean_readings(network, inputs, replace(settings, clean_share=0.9)) == 0
     with pytest.raises(ValueError, match="clean_share"):
-        replace(plan, clean_share=1.5)
+        replace(settings, clean_share=1.5)
 
 
 def test_an_epoch_has_as_many_pools_of_either_size_with_its_shares(learner):
-    trained, inputs, plan = learner
+    trained, inputs, settings = learner
     steps = trained.steps(1)
     for place, size in enumerate((2, 4)):
         members = np.concatenate([step[place].positions for step in steps])
@@ -137,14 +135,14 @@ def test_an_epoch_has_as_many_pools_of_either_size_with_its_shares(learner):
         assert np.array_equal(inputs.labels[members].sum(axis=1), counts)
         wanted = split_by_shares(45, pool_shares(size))
         assert np.bincount(counts, minlength=size + 1).tolist() == wanted.tolist()
-    assert all(sum(len(batch.counts) for batch in step) == plan.batch_pools for step in steps[:-1])
-    again = CountingLearner(trained.module, inputs, inputs, plan, sizes=(4, 2))
+    assert all(sum(len(batch.counts) for batch in step) == settings.batch_pools for step in steps[:-1])
+    again = CountingLearner(trained.module, inputs, inputs, settings, sizes=(4, 2))
     first, second = trained.load(steps[2]), again.load(again.steps(1)[2])
     assert all(torch.equal(one.features, other.features) for one, other in zip(first, second, strict=True))
 
 
 def test_the_loss_takes_only_the_counts_that_a_pool_can_have(learner):
-    trained, _, plan = learner
+    trained, _, settings = learner
     network = trained.module.eval()
     loaded = trained.load(trained.steps(0)[0])
     expected = []
@@ -160,27 +158,29 @@ def test_the_loss_takes_only_the_counts_that_a_pool_can_have(learner):
                 smoothed[row, min(max(neighbour, 0), pools.size)] += 0.1
         counted = -(smoothed * logits).sum(dim=1).mean()
         head = functional.binary_cross_entropy_with_logits(outputs.image_logits, pools.labels)
-        expected.append(counted + plan.head_weight * head)
+        expected.append(counted + settings.head_weight * head)
     step = trained.loss(loaded)
     torch.testing.assert_close(step.loss, torch.stack(expected).mean())
-    assert step.seen == sum(len(pools.counts) for pools in loaded) == plan.batch_pools
+    assert step.seen == sum(len(pools.counts) for pools in loaded) == settings.batch_pools
 
 
 def test_the_mean_over_sizes_selects(learner):
-    trained, inputs, plan = learner
+    trained, inputs, settings = learner
     network = trained.module.eval()
     figures = trained.judge(network)
     every = {}
     for size in (2, 4):
-        pools = validation_pools(inputs.labels, size, plan)
-        every[size] = pool_figures(read_pools(network.for_pools_of(size), inputs, pools), pools, size, plan)
+        pools = validation_pools(inputs.labels, size, settings)
+        every[size] = pool_figures(
+            read_pools(network.for_pools_of(size), inputs, pools), pools, size, settings
+        )
     assert figures["score"] == pytest.approx((every[2]["score"] + every[4]["score"]) / 2)
     assert (figures["exact"], figures["exact_2"]) == (every[4]["exact"], every[2]["exact"])
 
 
 def test_a_front_that_learns_from_pools_shares_the_network_too(task, quiet, tmp_path):
-    plan = replace(
-        PLAN,
+    settings = replace(
+        SETTINGS,
         front="tuned",
         front_learns_from="pools",
         tune_from="first",
@@ -192,23 +192,15 @@ def test_a_front_that_learns_from_pools_shares_the_network_too(task, quiet, tmp_
         test_pools=40,
     )
     out = tmp_path / "run"
-    results = train(task, out, plan, cache_dir=tmp_path / "cache", reporter=quiet, backbone=small_backbone())
+    results = train(
+        task, out, settings, cache_dir=tmp_path / "cache", reporter=quiet, backbone=small_backbone()
+    )
     assert results["counting"]["2"]["auc_0_1"] > 0.8
     model = load_model(out, small_backbone())
     assert model.counting[2].back is model.counting[4].back
 
 
-def test_a_plan_from_before_networks_were_shared():
-    new = PLAN.to_json()
-    old = {name: value for name, value in new.items() if name != "counting"}
-    assert differing_settings(old, new) == ["counting: separate -> shared"]
-    for counting in ("shared", "separate"):
-        single = replace(PLAN, pool_sizes=(4,), counting=counting).to_json()
-        old = {name: value for name, value in single.items() if name != "counting"}
-        assert differing_settings(old, single) == []
-
-
 def test_the_setting_is_checked_and_the_papers_networks_are_separate():
-    with pytest.raises(ValueError, match="counting is 'both'; give 'shared' or 'separate'"):
-        replace(PLAN, counting="both")
-    assert (make_plan().counting, make_plan("paper").counting) == ("shared", "separate")
+    with pytest.raises(ValueError, match="counting='both', but it must be one of shared, separate"):
+        replace(SETTINGS, counting="both")
+    assert (make_settings().counting, make_settings("paper").counting) == ("shared", "separate")

@@ -13,17 +13,17 @@ from rich.console import Console
 from poolsieve.calibration import Calibration
 from poolsieve.export import export_run
 from poolsieve.progress import Reporter
-from poolsieve.training import Optimization, TrainingPlan, make_plan
+from poolsieve.training import Optimization, TrainingSettings, make_settings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.models import load_model
-from poolsieve.training.plan import GlanceSettings
-from poolsieve.training.readings import read_images, read_pools
+from poolsieve.training.network_outputs import read_images, read_pools
 from poolsieve.training.results import sensitivity_at, table_lines
 from poolsieve.training.run import train
 from poolsieve.training.sampling import draw_pools
+from poolsieve.training.settings import GlanceSettings
 
 QUICK = Optimization(learning_rate=5e-3, pretrained_rate=1.0, averaging=0.8, dropout=0.0, label_smoothing=0.0)
-PLAN = TrainingPlan(
+SETTINGS = TrainingSettings(
     pool_sizes=(4, 2),
     counting="separate",
     views=2,
@@ -51,7 +51,7 @@ def run(task, tmp_path_factory, caches):
     out = tmp_path_factory.mktemp("runs") / "gated"
     torch.set_num_threads(1)
     results = train(
-        task, out, PLAN, cache_dir=caches, reporter=Reporter(quiet=True), backbone=small_backbone()
+        task, out, SETTINGS, cache_dir=caches, reporter=Reporter(quiet=True), backbone=small_backbone()
     )
     return out, results
 
@@ -101,7 +101,7 @@ def test_calibration_and_pictures_are_saved(run):
     out, _ = run
     calibration = Calibration.load(out / "calibration.json")
     assert set(calibration.counting) == {2, 4}
-    assert np.sum(calibration.counting[4].confusion) == PLAN.validation_pools
+    assert np.sum(calibration.counting[4].confusion) == SETTINGS.validation_pools
     for picture in ("roc.png", "confusion-2.png", "confusion-4.png"):
         assert (out / picture).read_bytes().startswith(b"\x89PNG")
 
@@ -117,12 +117,11 @@ def test_the_saved_model_reads_like_the_trained_one(run, task, caches):
     from poolsieve.images import load_dataset
     from poolsieve.progress import Reporter
     from poolsieve.training.results import measure
-    from poolsieve.training.run import cached_features
+    from poolsieve.training.split_features import SplitFeatures
 
-    dataset = load_dataset(task)
-    array = cached_features(model.backbone, "second", dataset, "test", PLAN, caches, Reporter(quiet=True))
-    inputs = CachedInputs(array, dataset.labels[dataset.of_split("test")])
-    assert {**measure(model, inputs, PLAN), "unreadable_images": 0} == results
+    splits = SplitFeatures(model.backbone, load_dataset(task), SETTINGS, caches, Reporter(quiet=True))
+    inputs = splits.cached("test")
+    assert {**measure(model, inputs, SETTINGS), "unreadable_images": 0} == results
 
 
 def stretched(task, folder, size):
@@ -135,7 +134,7 @@ def stretched(task, folder, size):
 
 
 QUICKEST = replace(
-    PLAN,
+    SETTINGS,
     pool_sizes=(2,),
     views=1,
     individual_epochs=1,
@@ -169,16 +168,16 @@ def test_images_become_square_as_suits_those_that_are_learnt_from(task, tmp_path
     data = task if size == (32, 32) else stretched(task, tmp_path / "data", size)
     stream = io.StringIO()
     reporter = Reporter(Console(file=stream, width=300))
-    plan = replace(QUICKEST, squaring=asked)
+    settings = replace(QUICKEST, resize_mode=asked)
     out = tmp_path / "run"
-    train(data, out, plan, cache_dir=tmp_path / "cache", reporter=reporter, backbone=small_backbone())
+    train(data, out, settings, cache_dir=tmp_path / "cache", reporter=reporter, backbone=small_backbone())
     if said is None:
         assert "squares" not in stream.getvalue()
     else:
         assert said in stream.getvalue()
     squares = 96 if size == (32, 32) else 0
     config = json.loads((out / "config.json").read_text())
-    assert (config["squaring"], config["plan"]["squaring"]) == (chosen, chosen)
+    assert (config["squaring"], config["settings"]["resize_mode"]) == (chosen, chosen)
     assert config["training_shapes"]["images"] == 96
     assert config["training_shapes"]["squares"] == squares
     exported = export_run(out, tmp_path / "bundle", backbone=small_backbone()).config
@@ -197,15 +196,22 @@ def test_the_time_left_in_all_counts_every_part_once(task, tmp_path, changes):
     """All parts that were expected came, so nothing is left at the end."""
     stream = io.StringIO()
     reporter = Reporter(Console(file=stream, width=300))
-    plan = replace(QUICKEST, **changes)
+    settings = replace(QUICKEST, **changes)
     train(
-        task, tmp_path / "run", plan, cache_dir=tmp_path / "c", reporter=reporter, backbone=small_backbone()
+        task,
+        tmp_path / "run",
+        settings,
+        cache_dir=tmp_path / "c",
+        reporter=reporter,
+        backbone=small_backbone(),
     )
     epochs = [line for line in stream.getvalue().splitlines() if ": epoch " in line]
     assert all(" left, about " in line and line.endswith(" left in all") for line in epochs), epochs
     assert reporter.clock.left() == 0
     again = Reporter(quiet=True)
-    train(task, tmp_path / "run", plan, cache_dir=tmp_path / "c", reporter=again, backbone=small_backbone())
+    train(
+        task, tmp_path / "run", settings, cache_dir=tmp_path / "c", reporter=again, backbone=small_backbone()
+    )
     assert again.clock.left() is None  # nothing was left to do, and so nothing was timed
 
 
@@ -229,14 +235,14 @@ def test_fast_readings_equal_the_networks_own(run):
 def test_running_again_changes_nothing(run, task, caches, quiet):
     out, results = run
     before = (out / "model.safetensors").read_bytes()
-    again = train(task, out, PLAN, cache_dir=caches, reporter=quiet, backbone=small_backbone())
+    again = train(task, out, SETTINGS, cache_dir=caches, reporter=quiet, backbone=small_backbone())
     assert again == results
     assert (out / "model.safetensors").read_bytes() == before
 
 
 def test_other_settings_in_the_same_folder_are_named(run, task, caches, quiet):
     out, _ = run
-    other = replace(PLAN, epochs=9, optimization=replace(QUICK, dropout=0.3))
+    other = replace(SETTINGS, epochs=9, optimization=replace(QUICK, dropout=0.3))
     with pytest.raises(ValueError, match=r"epochs: 5 -> 9; optimization\.dropout: 0\.0 -> 0\.3") as caught:
         train(task, out, other, cache_dir=caches, reporter=quiet, backbone=small_backbone())
     assert "another --out" in str(caught.value)
@@ -246,38 +252,42 @@ def test_other_data_in_the_same_folder_are_refused(run, caches, quiet, tmp_path)
     out, _ = run
     other = draw_task(tmp_path / "others", seed=8)
     with pytest.raises(ValueError, match="data of split train: changed"):
-        train(other, out, PLAN, cache_dir=caches, reporter=quiet, backbone=small_backbone())
+        train(other, out, SETTINGS, cache_dir=caches, reporter=quiet, backbone=small_backbone())
 
 
 def test_a_folder_with_other_things_is_left_alone(task, caches, quiet, tmp_path):
     (tmp_path / "holiday.jpg").write_bytes(b"precious")
     with pytest.raises(ValueError, match="is not empty and holds no training run"):
-        train(task, tmp_path, PLAN, cache_dir=caches, reporter=quiet, backbone=small_backbone())
+        train(task, tmp_path, SETTINGS, cache_dir=caches, reporter=quiet, backbone=small_backbone())
 
 
 def test_too_few_bad_images_for_a_pool(caches, quiet, tmp_path):
     small = draw_task(tmp_path / "small", numbers={"train": 9, "val": 5, "test": 9})
-    plan = replace(PLAN, pool_sizes=(8,))
+    settings = replace(SETTINGS, pool_sizes=(8,))
     with pytest.raises(ValueError, match="split 'val' has 5 bad images, but pools of 8"):
-        train(small, tmp_path / "out", plan, cache_dir=caches, reporter=quiet, backbone=small_backbone())
+        train(small, tmp_path / "out", settings, cache_dir=caches, reporter=quiet, backbone=small_backbone())
     assert not (tmp_path / "out").exists()
 
 
 def test_unreadable_images_are_skipped_or_refused(caches, quiet, tmp_path):
     damaged = draw_task(tmp_path / "damaged", numbers={"train": 8, "val": 8, "test": 8})
     (damaged / "train" / "clear" / "0.png").write_bytes(b"\x89PNG broken")
-    plan = replace(PLAN, pool_sizes=(2,), individual_epochs=1, epochs=1, pools_per_epoch=32, test_pools=20)
+    settings = replace(
+        SETTINGS, pool_sizes=(2,), individual_epochs=1, epochs=1, pools_per_epoch=32, test_pools=20
+    )
     with pytest.raises(ValueError, match=r"0\.png"):
-        train(damaged, tmp_path / "a", plan, cache_dir=caches, strict=True, reporter=quiet)
+        train(damaged, tmp_path / "a", settings, cache_dir=caches, strict=True, reporter=quiet)
     results = train(
-        damaged, tmp_path / "b", plan, cache_dir=caches, reporter=quiet, backbone=small_backbone()
+        damaged, tmp_path / "b", settings, cache_dir=caches, reporter=quiet, backbone=small_backbone()
     )
     assert results["images"] == {"flagged": 8, "ordinary": 8}
 
 
 def test_plain_maximum_counts_too(task, caches, quiet, tmp_path):
-    plan = replace(PLAN, merge="max", pool_sizes=(2,))
-    results = train(task, tmp_path / "max", plan, cache_dir=caches, reporter=quiet, backbone=small_backbone())
+    settings = replace(SETTINGS, merge="max", pool_sizes=(2,))
+    results = train(
+        task, tmp_path / "max", settings, cache_dir=caches, reporter=quiet, backbone=small_backbone()
+    )
     assert results["counting"]["2"]["exact"] > 0.85
     assert results["head"]["auc"] > 0.98
     assert load_model(tmp_path / "max", small_backbone()).counting[2].gate is None
@@ -291,8 +301,8 @@ def front_weights(backbone):
     ("front", "learns_from"), [("tuned", "images"), ("tuned", "pools"), ("whole", "pools")]
 )
 def test_a_front_that_learns_is_shared_and_saved(task, caches, quiet, tmp_path, front, learns_from):
-    plan = replace(
-        PLAN,
+    settings = replace(
+        SETTINGS,
         front=front,
         front_learns_from=learns_from,
         tune_from="first" if front == "tuned" else None,
@@ -303,7 +313,7 @@ def test_a_front_that_learns_is_shared_and_saved(task, caches, quiet, tmp_path, 
     )
     before = front_weights(small_backbone())
     out = tmp_path / front
-    results = train(task, out, plan, cache_dir=caches, reporter=quiet, backbone=small_backbone())
+    results = train(task, out, settings, cache_dir=caches, reporter=quiet, backbone=small_backbone())
     after = front_weights(load_model(out, small_backbone()).backbone)
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert any(name.startswith("1.") for name in changed)
@@ -315,22 +325,24 @@ def test_a_front_that_learns_is_shared_and_saved(task, caches, quiet, tmp_path, 
 
 
 def test_a_front_may_learn_from_freshly_drawn_images(task, caches, quiet, tmp_path):
-    plan = replace(
-        PLAN, front="whole", front_epochs=3, individual_epochs=0, epochs=2, pool_sizes=(2,), gate_width=24
+    settings = replace(
+        SETTINGS, front="whole", front_epochs=3, individual_epochs=0, epochs=2, pool_sizes=(2,), gate_width=24
     )
-    results = train(task, tmp_path / "out", plan, cache_dir=caches, reporter=quiet, backbone=small_backbone())
+    results = train(
+        task, tmp_path / "out", settings, cache_dir=caches, reporter=quiet, backbone=small_backbone()
+    )
     assert results["individual"]["auc"] > 0.95
     assert results["counting"]["2"]["auc_0_1"] > 0.9
     assert load_model(tmp_path / "out", small_backbone()).gate.width == 24
 
 
 def test_the_papers_recipe_runs(task, caches, quiet, tmp_path):
-    plan = make_plan("paper", pool_sizes=(2,), front_epochs=1, pools_per_epoch=32, test_pools=20)
-    assert (plan.optimization.optimizer, plan.optimization.learning_rate) == ("sgd", 1e-3)
-    assert (plan.optimization.momentum, plan.optimization.weight_decay) == (0.9, 1e-4)
-    assert make_plan("paper").front_epochs == 90
+    settings = make_settings("paper", pool_sizes=(2,), front_epochs=1, pools_per_epoch=32, test_pools=20)
+    assert (settings.optimization.optimizer, settings.optimization.learning_rate) == ("sgd", 1e-3)
+    assert (settings.optimization.momentum, settings.optimization.weight_decay) == (0.9, 1e-4)
+    assert make_settings("paper").front_epochs == 90
     results = train(
-        task, tmp_path / "paper", plan, cache_dir=caches, reporter=quiet, backbone=small_backbone()
+        task, tmp_path / "paper", settings, cache_dir=caches, reporter=quiet, backbone=small_backbone()
     )
     assert results["counting"]["2"]["pools"] == 20
 

@@ -152,10 +152,10 @@ class BundleConfig:
     training_prior: Mapping[int, tuple[float, ...]]
     files: Mapping[str, FileRecord]
     versions: Mapping[str, str]
-    glance: GlanceRecord | None = None
-    counting: Counting = "separate"
-    tallies: int = 0
-    training_shapes: TrainingShapes | None = None
+    glance: GlanceRecord | None
+    counting: Counting
+    tallies: int
+    training_shapes: TrainingShapes | None
 
     @property
     def network_sizes(self) -> tuple[int, ...]:
@@ -187,7 +187,7 @@ class BundleConfig:
         """
         if not isinstance(values, Mapping):
             raise ValueError("holds no object")
-        if "format_version" not in values and "plan" in values:
+        if "format_version" not in values and "settings" in values:
             raise ValueError(
                 "belongs to a training run; make a bundle of it with `poolsieve bundles export RUN OUT`"
             )
@@ -223,15 +223,14 @@ class BundleConfig:
                 back=cost.whole("back", minimum=0),
                 final=cost.whole("final", minimum=0),
                 gate=cost.whole("gate", minimum=0),
-                glance=cost.whole("glance", minimum=0) if "glance" in read.mapping("cost") else 0,
+                glance=cost.whole("glance", minimum=0),
             ),
             training_prior=_priors(read.mapping("training_prior"), sizes),
             files=_file_records(read.mapping("files")),
             versions={name: str(value) for name, value in read.mapping("versions").items()},
-            glance=_glance_record(read.mapping("glance")) if values.get("glance") is not None else None,
-            # Bundles from before networks were shared do not say.
-            counting=read.choice("counting", ("shared", "separate")) if "counting" in values else "separate",
-            tallies=read.whole("tallies", minimum=0) if "tallies" in values else 0,
+            glance=_glance_record(read),
+            counting=read.choice("counting", ("shared", "separate")),
+            tallies=read.whole("tallies", minimum=0),
             training_shapes=read_training_shapes(values),
         )
         if config.cost.whole == 0 or not all(value > 0 for value in config.scale):
@@ -260,6 +259,9 @@ class _Reader:
 
     def _wrong(self, key: str, wanted: str) -> ValueError:
         return ValueError(f"{self._prefix}{key} is {self._values[key]!r:.80}, but must be {wanted}")
+
+    def is_null(self, key: str) -> bool:
+        return self._get(key) is None
 
     def whole(self, key: str, minimum: int = 1) -> int:
         value = self._get(key)
@@ -324,14 +326,16 @@ def _priors(values: Mapping[str, Any], sizes: Sequence[int]) -> dict[int, tuple[
     return priors
 
 
-def _glance_record(values: Mapping[str, Any]) -> GlanceRecord:
-    read = _Reader(values, "glance.")
-    return GlanceRecord(read.whole("shrink"), None if values.get("stop") is None else read.text("stop"))
+def _glance_record(values: _Reader) -> GlanceRecord | None:
+    if values.is_null("glance"):
+        return None
+    read = _Reader(values.mapping("glance"), "glance.")
+    return GlanceRecord(read.whole("shrink"), None if read.is_null("stop") else read.text("stop"))
 
 
 def read_training_shapes(values: Mapping[str, Any]) -> TrainingShapes | None:
-    """What the configuration of a run or a bundle says under `training_shapes`; None if it says nothing."""
-    if values.get("training_shapes") is None:
+    """What the configuration of a run or a bundle says under `training_shapes`; None if not known."""
+    if _Reader(values).is_null("training_shapes"):
         return None
     read = _Reader(_Reader(values).mapping("training_shapes"), "training_shapes.")
     aspects = _three(read.numbers("aspects"), "training_shapes.aspects")

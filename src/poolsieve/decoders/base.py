@@ -16,6 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from poolsieve.decoders.readings import Readings
 from poolsieve.designs import Pooling
+from poolsieve.parameters import (  # noqa: F401 - what a decoder needs is at one place
+    Choice,
+    Instance,
+    Interval,
+    check_parameters,
+    parameter,
+)
 
 BLOCK_CHUNKS = 2048
 """Chunks that are decoded at a time, so that working memory does not grow with the number of chunks."""
@@ -39,72 +46,6 @@ class Decoding:
     objective: NDArray[np.float64] | None = None
 
 
-MOST = 1e9
-"""Parameters beyond this are mistakes; the limit keeps arithmetic with them exact and finite."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Allowed values of a number; the declaration of a parameter and the text of its error in one."""
-
-    low: float = -MOST
-    high: float = MOST
-    open_low: bool = False
-    whole: bool = False
-    optional: bool = False
-
-    def check(self, owner: str, name: str, value: Any) -> None:
-        """Raise ValueError in the one form that all parameters share."""
-        if self.optional and value is None:
-            return
-        number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-        inside = number and (self.low < value if self.open_low else self.low <= value) and value <= self.high
-        if not inside or (self.whole and value != int(value)):
-            shown = repr(value) if len(repr(value)) < 40 else f"{str(value)[:36]}…"
-            raise ValueError(f"{owner}: {name}={shown}, but it must be {self}")
-
-    def __str__(self) -> str:
-        kind = "a whole number" if self.whole else "a number"
-        lower = f"above {self.low:g}" if self.open_low else f"at least {self.low:g}"
-        limits = [lower] if self.low > -MOST else []
-        limits += [f"at most {self.high:g}"] if self.high < MOST or self.whole else []
-        return f"{kind} {' and '.join(limits)}{', or None' if self.optional else ''}".strip()
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Allowed values of a parameter that is one of a few names."""
-
-    names: tuple[str, ...]
-
-    def check(self, owner: str, name: str, value: Any) -> None:
-        """Raise ValueError in the one form that all parameters share."""
-        if value not in self.names:
-            raise ValueError(f"{owner}: {name}={value!r}, but it must be one of {', '.join(self.names)}")
-
-
-@dataclass(frozen=True)
-class Instance:
-    """Allowed values of a parameter that is an object of some class; None may stand for the default."""
-
-    kind: type
-
-    def check(self, owner: str, name: str, value: Any) -> None:
-        """Raise ValueError in the one form that all parameters share."""
-        if value is not None and not isinstance(value, self.kind):
-            raise ValueError(f"{owner}: {name}={value!r}, but it must be a {self.kind.__name__} or None")
-
-
-def parameter(default: Any, allowed: Interval | Choice | Instance) -> Any:
-    """Declare a decoder's parameter: its default and what it may be, in one place.
-
-    Args:
-        default: The default.
-        allowed: What it may be. A plain field of the data class is a parameter too, and is not checked.
-    """
-    return dataclasses.field(default=default, metadata={"allowed": allowed})
-
-
 @dataclass(frozen=True)
 class Decoder(ABC):
     """Finds the bad images of each chunk from the readings of its pools.
@@ -122,10 +63,7 @@ class Decoder(ABC):
     """Parameter values that `tune` tries unless told otherwise."""
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            allowed = field.metadata.get("allowed")  # a plain field has none and may be anything
-            if allowed is not None:
-                allowed.check(type(self).__name__, field.name, getattr(self, field.name))
+        check_parameters(self)
 
     @property
     def parameters(self) -> dict[str, Any]:

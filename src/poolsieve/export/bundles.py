@@ -73,16 +73,17 @@ def export_run(
     """
     _require_exporter()
     from poolsieve.networks import load_backbone
-    from poolsieve.training.claims import PLAN_FILE
+    from poolsieve.training.claims import SETTINGS_FILE
     from poolsieve.training.models import load_model
 
     run = Path(run_dir)
-    if (run / PLAN_FILE).is_file() and not (run / CONFIG_FILE).is_file():
+    if (run / SETTINGS_FILE).is_file() and not (run / CONFIG_FILE).is_file():
         raise ValueError(
             f"the run in {run} is not finished; the same `poolsieve train` command goes on with it"
         )
-    settings = _read_json(run, CONFIG_FILE)
-    missing = {"task", "squaring", "plan", "backbone", "cut", "input_size"} - set(settings)
+    config = _read_json(run, CONFIG_FILE)
+    needed = {"task", "kind", "squaring", "training_shapes", "settings", "backbone", "cut", "input_size"}
+    missing = needed - set(config)
     if missing:
         raise ValueError(
             f"{run / CONFIG_FILE} is not of a training run: it lacks {', '.join(sorted(missing))}"
@@ -91,19 +92,19 @@ def export_run(
         raise ValueError(f"{run} has no {CALIBRATION_FILE}: finish the run with `poolsieve train` first")
     if backbone is None:
         backbone = load_backbone(
-            settings["backbone"], cut=settings["cut"], pretrained=False, input_size=settings["input_size"]
+            config["backbone"], cut=config["cut"], pretrained=False, input_size=config["input_size"]
         )
     return save_bundle(
         out_dir,
         load_model(run, backbone),
         Calibration.load(run / CALIBRATION_FILE),
-        task=settings["task"],
-        squaring=settings["squaring"],
-        shares=settings["plan"].get("shares"),
+        task=config["task"],
+        squaring=config["squaring"],
+        shares=config["settings"]["shares"],
         results=_read_json(run, RESULTS_FILE) if (run / RESULTS_FILE).is_file() else None,
-        plan=settings["plan"],
-        outliers=_read_outliers(run) if settings.get("kind") == "outlier" else None,
-        shapes=read_training_shapes(settings),
+        settings=config["settings"],
+        outliers=_read_outliers(run) if config["kind"] == "outlier" else None,
+        shapes=read_training_shapes(config),
         precision=precision,
         weights=weights,
         notes=notes,
@@ -119,7 +120,7 @@ def save_bundle(
     squaring: Squaring,
     shares: Sequence[float] | None = None,
     results: Mapping[str, Any] | None = None,
-    plan: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
     outliers: OutlierReadings | None = None,
     shapes: TrainingShapes | None = None,
     precision: WeightPrecision = "fp32",
@@ -136,7 +137,7 @@ def save_bundle(
         squaring: How images were made square.
         shares: Shares of training pools with 0 … r bad images for the largest size; None for the paper's.
         results: Figures on test data for the model card, as in a run's `results.json`.
-        plan: Settings of the training for the model card.
+        settings: Settings of the training for the model card.
         outliers: How outputs are read where off-topic images are told by the density of features.
         shapes: Shapes of the training images, if known; a warning is logged if `squaring` does not suit them.
         precision: How weights are stored.
@@ -163,7 +164,7 @@ def save_bundle(
         contents[WEIGHTS_FILE] = weight_file(model, precision)
     if outliers is not None:
         contents[OUTLIER_FILE] = outliers.to_bytes()
-    contents[CARD_FILE] = model_card(config, calibration, results, plan, outliers, notes).encode()
+    contents[CARD_FILE] = model_card(config, calibration, results, settings, outliers, notes).encode()
 
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
@@ -272,4 +273,5 @@ def _describe(
         glance=glance,
         counting=model.sharing,
         tallies=model.gate.tallies,
+        training_shapes=None,
     )

@@ -15,7 +15,7 @@ def model_card(
     config: BundleConfig,
     calibration: Calibration,
     results: Mapping[str, Any] | None,
-    plan: Mapping[str, Any] | None,
+    settings: Mapping[str, Any] | None,
     outliers: OutlierReadings | None = None,
     notes: str = "",
 ) -> str:
@@ -25,7 +25,7 @@ def model_card(
         config: The bundle's configuration; its files are not looked at.
         calibration: Its calibration.
         results: Figures on test data, if there are any.
-        plan: Settings of the training, if known.
+        settings: Settings of the training, if known.
         outliers: How outputs are read, if by the density of features.
         notes: Further sections, as Markdown.
     """
@@ -50,7 +50,7 @@ def model_card(
         "",
         "## Data",
         "",
-        *_data_lines(config, results, plan),
+        *_data_lines(config, results, settings),
         "",
         "## Results",
         "",
@@ -138,7 +138,7 @@ def _glance_lines(config: BundleConfig) -> list[str]:
 
 
 def _data_lines(
-    config: BundleConfig, results: Mapping[str, Any] | None, plan: Mapping[str, Any] | None
+    config: BundleConfig, results: Mapping[str, Any] | None, settings: Mapping[str, Any] | None
 ) -> list[str]:
     lines = []
     if results is not None:
@@ -147,10 +147,10 @@ def _data_lines(
     for size, prior in config.training_prior.items():
         shares = ", ".join(f"{share:.1%}" for share in prior)
         lines.append(f"- Trained on pools of {size} of which {shares} held 0 … {size} images to flag.")
-    if plan is not None:
-        front = {"frozen": "kept as pretrained", "tuned": f"tuned after `{plan.get('tune_from')}`"}
-        how = front.get(str(plan.get("front")), "trained as a whole")
-        lines.append(f"- The front was {how}; seed {plan.get('seed')}.")
+    if settings is not None:
+        front = {"frozen": "kept as pretrained", "tuned": f"tuned after `{settings.get('tune_from')}`"}
+        how = front.get(str(settings.get("front")), "trained as a whole")
+        lines.append(f"- The front was {how}; seed {settings.get('seed')}.")
     return lines
 
 

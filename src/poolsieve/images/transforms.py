@@ -8,12 +8,13 @@ cached views by heart, so the views must differ. So are bars, as films and scree
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+
+from poolsieve.view_settings import DEFAULT_VIEWS, ViewSettings
 
 Squaring = Literal["pad", "stretch"]
 
@@ -21,42 +22,6 @@ _GREY = np.array([0.299, 0.587, 0.114])  # ITU-R 601 luma
 _MIDDLE = 127.5
 _SMALLEST_PICTURE = 0.4
 """Share of height or width that bars leave: a photograph of 4:3 on a telephone held upright has .42."""
-
-
-@dataclass(frozen=True)
-class ViewSettings:
-    """How random views are drawn.
-
-    Attributes:
-        flip: Mirror left to right in half of the views.
-        rotation: Turn by an angle uniform in [−rotation, rotation] degrees; uncovered corners are zero.
-        min_crop: The smallest share of the area that a random crop keeps; 1 crops nothing.
-        colour: Brightness, contrast and saturation each change by a factor in [1 − colour, 1 + colour].
-        letterbox: Share of the views that get bars above and below or left and right, half of them black and
-            the others of any plain colour.
-    """
-
-    flip: bool = True
-    rotation: float = 30.0
-    min_crop: float = 0.5
-    colour: float = 0.3
-    letterbox: float = 0.1
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.rotation <= 180:
-            raise ValueError(f"rotation is {self.rotation}; give degrees from 0 to 180")
-        if not 0 < self.min_crop <= 1:
-            raise ValueError(f"min_crop is {self.min_crop}; give a share of the area in (0, 1]")
-        if not 0 <= self.colour < 1:
-            raise ValueError(f"colour is {self.colour}; give a share in [0, 1)")
-        if not 0 <= self.letterbox <= 1:
-            raise ValueError(f"letterbox is {self.letterbox}; give a share of the views in [0, 1]")
-
-
-DEFAULT_VIEWS = ViewSettings()
-
-PAPER_POOLED = ViewSettings(flip=True, rotation=30.0, min_crop=1.0, colour=0.0, letterbox=0.0)
-"""The paper's views for pools: a random flip and a rotation in [−30°, 30°]."""
 
 
 def make_square(image: Image.Image, size: int, squaring: Squaring = "pad") -> Image.Image:

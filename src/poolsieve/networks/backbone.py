@@ -133,14 +133,14 @@ class SplitBackbone(nn.Module):
         return self._assembled(self._stage_map(), self.final, self.tail, self._checked(cut))
 
     def with_outputs(self, outputs: int) -> SplitBackbone:
-        """A backbone that shares this front but has its own copy of the back and a new final layer.
+        """A backbone that shares this front but has its own copy of the back and its own final layer.
 
         The copies start with equal weights and learn apart. The front is the same modules, so it can only
         be trained, frozen, or put in evaluation mode for all that share it.
 
         Args:
-            outputs: Number of outputs of the new final layer: 2 for individual and binary networks, r + 1
-                for counting ones.
+            outputs: Number of outputs: 2 for individual and binary networks, r + 1 for counting ones. The
+                final layer is copied if it has as many, and else new.
         """
         if outputs < 1:
             raise ValueError(f"a network needs at least one output, not {outputs}")
@@ -149,8 +149,9 @@ class SplitBackbone(nn.Module):
             point: stage if k <= boundary else copy.deepcopy(stage)
             for k, (point, stage) in enumerate(self._stage_map().items())
         }
-        weight = self.final.weight
-        final = nn.Linear(self.final.in_features, outputs, device=weight.device, dtype=weight.dtype)
+        weight, final = self.final.weight, copy.deepcopy(self.final)
+        if final.out_features != outputs:
+            final = nn.Linear(final.in_features, outputs, device=weight.device, dtype=weight.dtype)
         return self._assembled(stages, final, copy.deepcopy(self.tail), self.cut)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -158,10 +159,6 @@ class SplitBackbone(nn.Module):
         return self.final(self.back(self.front(images)))
 
     # ---- inside
-
-    def extra_repr(self) -> str:
-        """The line that torch prints at the top of the module."""
-        return f"{self.name} at {self.input_size} px, cut after {self.cut!r}"
 
     def _stage_map(self) -> dict[str, nn.Module]:
         return {point: self.stages[_module_key(point)] for point in self.cut_points}

@@ -46,16 +46,6 @@ class Cost:
         """The gate's cost as a share of one individual test."""
         return self.gate / self.whole
 
-    def scheme_cost(self, pools_per_image: float, retests: float = 0.0) -> float:
-        """Cost of one image as a share of one individual test: `f + (m/n + retests)·(1 − f)`, plus the gate.
-
-        Args:
-            pools_per_image: Pools divided by images, m/n.
-            retests: Individual tests of the back on front features already there, per image.
-        """
-        f = self.front_share
-        return f + self.gate_share + (pools_per_image + retests) * (1 - f)
-
 
 def multiply_adds(
     backbone: SplitBackbone, gate: Gate | None = None, glance: GlanceNetwork | None = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
@@ -17,8 +15,7 @@ def merge_pools(features: Tensor, pools: Tensor | ArrayLike) -> Tensor:
 
     The maximum is taken place by place, so that m maps exist at a time and not m·r, and the memory layout
     (channels first or last) is kept. An empty place repeats the pool's first image, which changes no
-    maximum. The gradient of an entry goes to the image that it came from, the first of them if several
-    images are equal there.
+    maximum. The gradient of an entry goes to the image that it came from.
 
     Args:
         features: Front features of n images.  # (n, C, H, W)
@@ -35,7 +32,9 @@ def merge_pools(features: Tensor, pools: Tensor | ArrayLike) -> Tensor:
     channels_last = features.is_contiguous(memory_format=torch.channels_last)
     maps = features.permute(0, 2, 3, 1) if channels_last else features
     rows = maps.flatten(1)
-    merged = _RowMaximum.apply(rows, places) if rows.requires_grad else _row_maximum(rows, places)
+    merged = rows.index_select(0, places[0])
+    for place in places[1:].unbind():
+        merged = torch.maximum(merged, rows.index_select(0, place))
     merged = merged.unflatten(1, maps.shape[1:])
     return merged.permute(0, 3, 1, 2) if channels_last else merged
 
@@ -62,40 +61,6 @@ def pool_table(pools: Tensor | ArrayLike) -> Tensor:
     if table.ndim != 2 or table.is_floating_point() or 0 in table.shape:
         raise ValueError(f"pools is an integer table (pools, places); got {table.dtype} {tuple(table.shape)}")
     return table
-
-
-class _RowMaximum(torch.autograd.Function):
-    """`_row_maximum` with a gradient.
-
-    torch's own keeps all m·r gathered rows for the backward pass and takes eight times as long there; this
-    keeps the number of the winning image per entry.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, places: Tensor) -> Tensor:
-        merged = rows.index_select(0, places[0])
-        winner = places[0][:, None].expand(merged.shape).to(torch.int32)
-        for place in places[1:].unbind():
-            candidate = rows.index_select(0, place)
-            torch.where(candidate > merged, place[:, None].to(torch.int32), winner, out=winner)
-            torch.maximum(merged, candidate, out=merged)
-        ctx.save_for_backward(winner)
-        ctx.images = len(rows)
-        return merged
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (winner,) = ctx.saved_tensors
-        (gradient,) = gradients
-        result = gradient.new_zeros(ctx.images, gradient.shape[1])
-        return result.scatter_add_(0, winner.to(torch.int64), gradient), None
-
-
-def _row_maximum(rows: Tensor, places: Tensor) -> Tensor:
-    merged = rows.index_select(0, places[0])
-    for place in places[1:].unbind():
-        torch.maximum(merged, rows.index_select(0, place), out=merged)
-    return merged
 
 
 def _filled_places(table: Tensor, images: int, device: torch.device) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Literal
 
@@ -196,12 +195,8 @@ class _FirstOutputs(nn.Module):
 
 
 def _own_back(backbone: SplitBackbone, outputs: int) -> tuple[nn.Sequential, nn.Linear]:
-    final = backbone.final
-    if final.out_features == outputs:
-        final = copy.deepcopy(final)
-    else:
-        final = nn.Linear(final.in_features, outputs, device=final.weight.device, dtype=final.weight.dtype)
-    back = copy.deepcopy(backbone.back)
+    own = backbone.with_outputs(outputs)
+    back, final = own.back, own.final
     for parameter in (*back.parameters(), *final.parameters()):
         parameter.requires_grad_(True)  # the backbone may have been frozen to cache its front features
     return back, final

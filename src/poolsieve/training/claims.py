@@ -1,4 +1,4 @@
-"""Which run a folder holds: `plan.json` with its settings, and hashes of its data and of its network."""
+"""Which run a folder holds: `settings.json` with its settings, and hashes of its data and of its network."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from poolsieve.files import write_atomically
+from poolsieve.folders import LOCK_FILE, check_folder, is_leftover, lock_folder, remove_leftovers
 from poolsieve.images.datasets import SPLITS, ImageDataset
 from poolsieve.networks import SplitBackbone
 from poolsieve.training.features import hash_weights
-from poolsieve.training.folders import LOCK_FILE, check_folder, is_leftover, lock_folder, remove_leftovers
-from poolsieve.training.plan import TrainingPlan, differing_settings
+from poolsieve.training.settings import TrainingSettings, differing_settings
 
-PLAN_FILE = "plan.json"
+SETTINGS_FILE = "settings.json"
 
 
-def describe_run(plan: TrainingPlan, dataset: ImageDataset, backbone: SplitBackbone) -> dict[str, Any]:
-    """All that decides what a run ends with, as it stands in `plan.json`."""
+def describe_run(
+    settings: TrainingSettings, dataset: ImageDataset, backbone: SplitBackbone
+) -> dict[str, Any]:
+    """All that decides what a run ends with, as it stands in `settings.json`."""
     return {
-        "plan": plan.to_json(),
+        "settings": settings.to_json(),
         "data": {split: dataset.content_hash(split) for split in SPLITS},
         "labels": {split: dataset.label_hash(split) for split in SPLITS},
         "network": {
@@ -49,7 +51,7 @@ class RunFolder:
 
     def __enter__(self) -> RunFolder:
         check_folder(self.path, "--out")
-        if (self.path / PLAN_FILE).is_file():
+        if (self.path / SETTINGS_FILE).is_file():
             self._lock()
         else:
             self._require_empty()
@@ -68,25 +70,22 @@ class RunFolder:
             self._lock()
         for folder in (self.path, *(self.path / "phases").glob("*/")):
             remove_leftovers(folder)
-        file = self.path / PLAN_FILE
+        file = self.path / SETTINGS_FILE
         if file.is_file():
-            known = _read(file)
-            lines = _differences(known, description)
+            lines = _differences(_read(file), description)
             if lines:
                 raise ValueError(
                     f"{self.path} holds a run with other settings ({'; '.join(lines)}). "
                     "Give the old settings to go on with it, or another --out"
                 )
-            if known == description:
-                return
         else:
             self._require_empty()  # it may have been filled while the images were checked
-        write_atomically(file, (json.dumps(description, indent=2) + "\n").encode())
+            write_atomically(file, (json.dumps(description, indent=2) + "\n").encode())
 
     def _lock(self) -> None:
         try:
             self._held.enter_context(lock_folder(self.path))
-        except BlockingIOError:
+        except TimeoutError:
             raise ValueError(
                 f"another run is at work in {self.path}; wait until it ends, or give another --out"
             ) from None
@@ -102,29 +101,23 @@ class RunFolder:
 def _read(file: Path) -> dict[str, Any]:
     try:
         known: dict[str, Any] = json.loads(file.read_text())
-        if not isinstance(known["plan"], dict) or not isinstance(known["data"], dict):
-            raise TypeError("plan and data must be objects")
+        for name in ("settings", "data", "labels", "network"):
+            if not isinstance(known[name], dict):
+                raise TypeError(f"{name} must be an object")
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{file}: damaged ({error}); give another --out") from error
     return known
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    lines = differing_settings(old["plan"], new["plan"])
+    lines = differing_settings(old["settings"], new["settings"])
     changed = [split for split in SPLITS if old["data"].get(split) != new["data"][split]]
     lines += [f"data of split {split}: changed" for split in changed]
-    # Runs begun before these were recorded are taken at their word.
-    labels, network = old.get("labels", new["labels"]), old.get("network", new["network"])
     lines += [
         f"labels of split {split}: changed"
         for split in SPLITS
-        if split not in changed and labels.get(split) != new["labels"][split]
+        if split not in changed and old["labels"].get(split) != new["labels"][split]
     ]
-    if network.get("weights") != new["network"]["weights"]:
-        lines.append("pretrained weights of the network: changed")
-    lines += [
-        f"{name}: {network.get(name)} -> {value}"
-        for name, value in new["network"].items()
-        if name != "weights" and network.get(name) != value
-    ]
-    return lines
+    network = differing_settings(old["network"], new["network"])
+    changed_weights = "pretrained weights of the network: changed"
+    return lines + [changed_weights if line.startswith("weights: ") else line for line in network]

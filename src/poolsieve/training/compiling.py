@@ -1,4 +1,4 @@
-"""Compiling the networks' steps, where the plan asks for it."""
+"""Compiling the networks' steps, where the settings ask for it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from poolsieve.training.plan import TrainingPlan
+    from poolsieve.training.settings import TrainingSettings
 
 
-def maybe_compiled(module: nn.Module, rows: int, plan: TrainingPlan) -> Callable[[Tensor], Tensor]:
+def maybe_compiled(module: nn.Module, rows: int, settings: TrainingSettings) -> Callable[[Tensor], Tensor]:
     """The module itself, or what computes the same compiled for inputs of `rows` rows.
 
     Inputs of other sizes, such as the last batch of an epoch, go through the module: compiling for them too
     would take longer than it saves.
     """
-    if not plan.compile:
+    if not settings.compile:
         return module
     compiled = torch.compile(module, dynamic=False)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from poolsieve.bundles.training_shapes import TrainingShapes
 from poolsieve.images.datasets import SPLITS, ImageDataset, load_dataset
 from poolsieve.progress import Reporter, Task
-from poolsieve.training.plan import TrainingPlan
 from poolsieve.training.sampling import require_enough
+from poolsieve.training.settings import TrainingSettings
 
 
 def load_data(
@@ -35,14 +35,14 @@ def load_data(
     return dataset
 
 
-def check_data(dataset: ImageDataset, plan: TrainingPlan) -> None:
-    """Raise ValueError if a split has too few images for the pools of a plan."""
+def check_data(dataset: ImageDataset, settings: TrainingSettings) -> None:
+    """Raise ValueError if a split has too few images for the pools of a run."""
     for split in SPLITS:
         labels = dataset.labels[dataset.of_split(split)]
         bad = int(labels.sum())
-        for size in plan.pool_sizes:
+        for size in settings.pool_sizes:
             try:
-                require_enough(bad, len(labels) - bad, plan.shares_of(size), f"split {split!r}")
+                require_enough(bad, len(labels) - bad, settings.shares_of(size), f"split {split!r}")
             except ValueError as error:
                 raise ValueError(f"{error}{dataset.split_advice()}") from None
 
@@ -52,17 +52,19 @@ def training_shapes(dataset: ImageDataset) -> TrainingShapes:
     return TrainingShapes.of(dataset.sizes[dataset.of_split("train")])
 
 
-def fit_squaring(plan: TrainingPlan, dataset: ImageDataset, reporter: Reporter) -> TrainingPlan:
-    """Choose how images become square by those that are learnt from, unless the plan says how.
+def fit_resize_mode(
+    settings: TrainingSettings, dataset: ImageDataset, reporter: Reporter
+) -> TrainingSettings:
+    """Choose how images become square by those that are learnt from, unless the settings say how.
 
     What is deployed must see images as what is trained did, so this goes into the run and its bundle.
     """
     shapes = training_shapes(dataset)
-    if plan.squaring is None:
-        plan = replace(plan, squaring=shapes.fitting)
-        how = "stretched to squares" if plan.squaring == "stretch" else "padded with zeros to squares"
+    if settings.resize_mode is None:
+        settings = replace(settings, resize_mode=shapes.fitting)
+        how = "stretched to squares" if settings.resize_mode == "stretch" else "padded with zeros to squares"
         reporter.line(f"{shapes.describe()}: photographs will be {how}")
-    misfit = shapes.misfit(plan.resize_mode)
+    misfit = shapes.misfit(settings.resize_mode or shapes.fitting)
     if misfit is not None:
         reporter.line(f"warning: {misfit}; leave --pad out")
-    return plan
+    return settings

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import io
-import itertools
 import threading
 import warnings
 from collections.abc import Callable
@@ -18,9 +17,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from poolsieve.engines.openvino_engine import ov
+from poolsieve.networks import Preprocessing
 
 Extractor = Callable[[NDArray[Any]], NDArray[np.float16]]
 """From pixels (n, S, S, 3), or features at an earlier cut point, to front features (n, H, W, C)."""
@@ -31,16 +30,15 @@ _AGREE = 1e-2
 """Largest difference of OpenVINO's features from torch's, as a share of the largest feature."""
 
 
-def front_extractor(front: nn.Module, mean: Any, scale: Any, input_size: int) -> Extractor:
+def front_extractor(front: nn.Module, preprocessing: Preprocessing, input_size: int) -> Extractor:
     """A frozen front as a function from pixels to half-precision features in channels-last order.
 
     Args:
         front: Images (n, 3, S, S) to features (n, C, H, W).
-        mean: Subtracted from each channel of the pixels.
-        scale: Divides each channel after that.
+        preprocessing: How pixels become its input.
         input_size: Side S of the images.
     """
-    return _extractor(_OnPixels(fuse_batch_norms(front), mean, scale), (input_size, input_size, 3), np.uint8)
+    return _extractor(_ChannelsLast(front, preprocessing), (input_size, input_size, 3), np.uint8)
 
 
 def tail_extractor(tail: nn.Module, shape: tuple[int, int, int]) -> Extractor:
@@ -51,36 +49,19 @@ def tail_extractor(tail: nn.Module, shape: tuple[int, int, int]) -> Extractor:
         shape: (C, H, W) of what it takes.
     """
     channels, height, width = shape
-    return _extractor(_OnFeatures(fuse_batch_norms(tail)), (height, width, channels), np.float16)
+    return _extractor(_ChannelsLast(tail, None), (height, width, channels), np.float16)
 
 
-class _OnPixels(nn.Module):
-    """Pixels as they are read to features with channels last."""
+class _ChannelsLast(nn.Module):
+    """Pixels as they are read, or half-precision features, to features, all with channels last."""
 
-    mean: Tensor
-    scale: Tensor
-
-    def __init__(self, front: nn.Module, mean: Any, scale: Any) -> None:
+    def __init__(self, part: nn.Module, preprocessing: Preprocessing | None) -> None:
         super().__init__()
-        self.front = front
-        for name, value in (("mean", mean), ("scale", scale)):
-            self.register_buffer(name, torch.as_tensor(value, dtype=torch.float32).reshape(1, -1, 1, 1))
+        self.part, self.preprocessing = copy.deepcopy(part), preprocessing
 
-    def forward(self, pixels: Tensor) -> Tensor:
-        inputs = pixels.permute(0, 3, 1, 2).float()
-        features: Tensor = self.front((inputs - self.mean) / self.scale)
-        return features.permute(0, 2, 3, 1)
-
-
-class _OnFeatures(nn.Module):
-    """Half-precision features with channels last to later ones."""
-
-    def __init__(self, tail: nn.Module) -> None:
-        super().__init__()
-        self.tail = tail
-
-    def forward(self, earlier: Tensor) -> Tensor:
-        features: Tensor = self.tail(earlier.float().permute(0, 3, 1, 2))
+    def forward(self, rows: Tensor) -> Tensor:
+        inputs = rows.permute(0, 3, 1, 2).float()
+        features: Tensor = self.part(inputs if self.preprocessing is None else self.preprocessing(inputs))
         return features.permute(0, 2, 3, 1)
 
 
@@ -137,26 +118,3 @@ def _openvino_extractor(module: nn.Module, example: NDArray[Any]) -> Extractor:
         return np.concatenate(parts)
 
     return extract
-
-
-def fuse_batch_norms(module: nn.Module) -> nn.Module:
-    """A copy for inference in which every batch norm that directly follows a convolution is folded into it.
-
-    Order is taken from the order of the child modules, which is a convention and no guarantee; a module whose
-    output changes by it is returned unfused.
-    """
-    plain = copy.deepcopy(module).eval()
-    fused = copy.deepcopy(plain)
-    for parent in list(fused.modules()):
-        children = list(parent.named_children())
-        for (name, child), (next_name, following) in itertools.pairwise(children):
-            if isinstance(child, nn.Conv2d) and isinstance(following, nn.BatchNorm2d):
-                setattr(parent, name, fuse_conv_bn_eval(child, following))
-                setattr(parent, next_name, nn.Identity())
-    convolution = next((part for part in plain.modules() if isinstance(part, nn.Conv2d)), None)
-    if convolution is None:
-        return plain
-    probe = torch.randn(1, convolution.in_channels, 64, 64, generator=torch.Generator().manual_seed(0))
-    with torch.inference_mode():
-        expected, given = plain(probe), fused(probe)
-    return fused if torch.allclose(expected, given, rtol=1e-3, atol=1e-3) else plain

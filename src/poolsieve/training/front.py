@@ -14,19 +14,27 @@ from typing import cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 from torch.nn import functional
 
-from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork
+from poolsieve.networks import IndividualNetwork, PooledNetwork
 from poolsieve.training.features import require_finite
 from poolsieve.training.inputs import CachedInputs, Inputs
-from poolsieve.training.learners import Batch, pool_batches, pool_figures, validation_pools
+from poolsieve.training.learners import (
+    Batch,
+    head_loss,
+    image_aucs,
+    image_loss,
+    image_networks,
+    pool_batches,
+    pool_figures,
+    validation_pools,
+)
 from poolsieve.training.models import TrainedModel
+from poolsieve.training.network_outputs import read_pools
 from poolsieve.training.phases import Step
-from poolsieve.training.plan import TrainingPlan
-from poolsieve.training.readings import read_images, read_pools
 from poolsieve.training.sampling import draw_pools, epoch_generator, split_by_shares
+from poolsieve.training.settings import TrainingSettings
 
 BATCH = 16
 
@@ -56,7 +64,7 @@ class FrontLearner:
         model: The networks.
         train: Training images, as the stem takes them.
         validation: Validation images, likewise.
-        plan: The settings.
+        settings: The settings.
         scratch: Folder of the features of the validation images while they are judged.
     """
 
@@ -66,7 +74,7 @@ class FrontLearner:
         model: TrainedModel,
         train: Inputs,
         validation: Inputs,
-        plan: TrainingPlan,
+        settings: TrainingSettings,
         scratch: Path,
     ) -> None:
         self.name = "front"
@@ -75,31 +83,35 @@ class FrontLearner:
         self.module: nn.Module = nn.ModuleDict(
             {"stem": stem, "individual": model.individual, "gate": model.gate, **networks}
         )
-        self.epochs = plan.front_epochs
-        self._train, self._validation, self._plan, self._scratch = train, validation, plan, scratch
-        self._pools = {size: validation_pools(validation.labels, size, plan) for size in plan.pool_sizes}
+        self.epochs = settings.front_epochs
+        self._train, self._validation, self._settings, self._scratch = train, validation, settings, scratch
+        self._pools = {
+            size: validation_pools(validation.labels, size, settings) for size in settings.pool_sizes
+        }
 
     def new_layers(self) -> list[nn.Module]:
         """The final layers and the gate."""
         parts = cast(nn.ModuleDict, self.module)
-        networks = [cast(PooledNetwork, parts[f"counting_{size}"]) for size in self._plan.pool_sizes]
+        networks = [cast(PooledNetwork, parts[f"counting_{size}"]) for size in self._settings.pool_sizes]
         new = [part for network in networks for part in (network.final, network.tally) if part is not None]
         return [cast(IndividualNetwork, parts["individual"]).final, parts["gate"], *new]
 
     def steps(self, epoch: int) -> list[Batch]:
         """Batches of pools, the pool sizes taking turns."""
         by_size = []
-        for size in self._plan.pool_sizes:
-            rng = epoch_generator(self._plan.seed, f"{self.name} pools {size}", epoch)
-            number = max(2, -(-self._plan.pools_per_epoch // len(self._plan.pool_sizes)))
-            pools = draw_pools(self._train.labels, split_by_shares(number, self._plan.shares_of(size)), rng)
-            by_size.append(pool_batches(pools, self._plan.batch_pools, epoch))
+        for size in self._settings.pool_sizes:
+            rng = epoch_generator(self._settings.seed, f"{self.name} pools {size}", epoch)
+            number = max(2, -(-self._settings.pools_per_epoch // len(self._settings.pool_sizes)))
+            pools = draw_pools(
+                self._train.labels, split_by_shares(number, self._settings.shares_of(size)), rng
+            )
+            by_size.append(pool_batches(pools, self._settings.batch_pools, epoch))
         return [batch for turn in zip(*by_size, strict=True) for batch in turn]
 
     def load(self, batch: Batch) -> JointBatch:
         """Inputs, counts, labels, and a balanced choice of images for the individual network."""
         pools, size = batch.positions.shape
-        rng = epoch_generator(self._plan.seed, f"{self.name} views {size} {batch.number}", batch.epoch)
+        rng = epoch_generator(self._settings.seed, f"{self.name} views {size} {batch.number}", batch.epoch)
         positions = batch.positions.T.ravel()
         labels = self._train.labels[positions]
         bad, ordinary = (rng.permutation(np.flatnonzero(labels == label)) for label in (1, 0))
@@ -119,8 +131,8 @@ class FrontLearner:
         pools = len(loaded.counts)
         size = len(loaded.labels) // pools
         network = cast(PooledNetwork, parts[f"counting_{size}"])
-        individual, gate = cast(IndividualNetwork, parts["individual"]), cast(Gate, parts["gate"])
-        optimization = self._plan.optimization
+        individual, gate = image_networks(parts)
+        optimization = self._settings.optimization
 
         features = parts["stem"](loaded.inputs)
         opening, image_logits = gate(features)
@@ -129,14 +141,10 @@ class FrontLearner:
         sums = opening[:, 1:].unflatten(0, (size, pools)).sum(dim=0)
         logits = network.read(functional.dropout(vectors, optimization.dropout), sums)
         loss = functional.cross_entropy(logits, loaded.counts, label_smoothing=optimization.label_smoothing)
-        head = functional.binary_cross_entropy_with_logits(image_logits, loaded.labels.float())
-        loss = loss + self._plan.head_weight * head
+        loss = loss + self._settings.head_weight * head_loss(image_logits, loaded.labels)
         if len(loaded.singles) > 1:
             alone = individual.embed(features[loaded.singles])
-            single_logits = individual.final(functional.dropout(alone, optimization.dropout))
-            loss = loss + functional.cross_entropy(
-                single_logits, loaded.labels[loaded.singles], label_smoothing=optimization.label_smoothing
-            )
+            loss = loss + image_loss(individual, alone, loaded.labels[loaded.singles], self._settings)[0]
         return Step(loss, int((logits.argmax(1) == loaded.counts).sum()), pools)
 
     def judge(self, module: nn.Module) -> dict[str, float]:
@@ -144,17 +152,12 @@ class FrontLearner:
         parts = cast(nn.ModuleDict, module)
         validation = stem_features(parts["stem"], self._validation, self._scratch)
         every = []
-        for size in self._plan.pool_sizes:
+        for size in self._settings.pool_sizes:
             network = cast(PooledNetwork, parts[f"counting_{size}"])
             logits = read_pools(network, validation, self._pools[size])
-            every.append(pool_figures(logits, self._pools[size], size, self._plan))
+            every.append(pool_figures(logits, self._pools[size], size, self._settings))
         figures = {name: float(np.mean([entry[name] for entry in every])) for name in every[0]}
-        readings = read_images(
-            cast(IndividualNetwork, parts["individual"]), cast(Gate, parts["gate"]), validation
-        )
-        margin = readings.individual[:, 1] - readings.individual[:, 0]
-        figures["individual_auc"] = float(roc_auc_score(validation.labels, margin))
-        figures["head_auc"] = float(roc_auc_score(validation.labels, readings.head))
+        figures["individual_auc"], figures["head_auc"] = image_aucs(module, validation)
         return figures
 
 

@@ -14,64 +14,51 @@ from torch.nn import functional
 from poolsieve.networks import GlanceNetwork
 from poolsieve.training.compiling import maybe_compiled
 from poolsieve.training.inputs import ImageInputs, Inputs
-from poolsieve.training.learners import Batch
+from poolsieve.training.learners import BalancedLearner
 from poolsieve.training.phases import Step
-from poolsieve.training.plan import GlanceSettings, TrainingPlan
-from poolsieve.training.sampling import balanced_epoch, epoch_generator
+from poolsieve.training.settings import GlanceSettings, TrainingSettings
 
 BATCH = 64
 
 
-class GlanceLearner:
+class GlanceLearner(BalancedLearner):
     """Trains all layers of the glance on balanced epochs of images that are read and varied anew.
 
     Args:
         network: The glance.
         train: Training images.
         validation: Validation images.
-        plan: The settings.
+        settings: The settings.
     """
 
     def __init__(
-        self, network: GlanceNetwork, train: ImageInputs, validation: ImageInputs, plan: TrainingPlan
+        self,
+        network: GlanceNetwork,
+        train: ImageInputs,
+        validation: ImageInputs,
+        settings: TrainingSettings,
     ) -> None:
-        self.name = "glance"
-        network.requires_grad_(True)
-        self.module: nn.Module = network
-        self._settings = cast(GlanceSettings, plan.glance)
-        self.epochs = self._settings.epochs
-        self._train, self._validation, self._plan = train, validation, plan
-        self._embed = maybe_compiled(_Embedding(network), self._settings.batch_images, plan)
+        glance = cast(GlanceSettings, settings.glance)
+        super().__init__("glance", train, glance.batch_images, settings)
+        self.module: nn.Module = network.requires_grad_(True)  # copied from a backbone that is frozen
+        self.epochs = glance.epochs
+        self._validation = validation
+        self._embed = maybe_compiled(_Embedding(network), glance.batch_images, settings)
 
     def new_layers(self) -> list[nn.Module]:
         """The final layer."""
         return [cast(GlanceNetwork, self.module).final]
 
-    def steps(self, epoch: int) -> list[Batch]:
-        """Balanced batches."""
-        order = balanced_epoch(self._train.labels, epoch_generator(self._plan.seed, self.name, epoch))
-        size = self._settings.batch_images
-        batches = [order[begin : begin + size] for begin in range(0, len(order), size)]
-        return [
-            Batch(part, self._train.labels[part], epoch, i) for i, part in enumerate(batches) if len(part) > 1
-        ]
-
-    def load(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Images and labels."""
-        rng = epoch_generator(self._plan.seed, f"{self.name} views {batch.number}", batch.epoch)
-        images = self._train.draw(batch.positions, rng)
-        return images.contiguous(memory_format=torch.channels_last), torch.from_numpy(batch.counts).float()
-
     def loss(self, loaded: tuple[Tensor, Tensor]) -> Step:
         """Cross-entropy of the logit."""
         images, labels = loaded
-        optimization = self._plan.optimization
+        optimization = self._settings.optimization
         vectors = functional.dropout(self._embed(images), optimization.dropout)
         logits = cast(GlanceNetwork, self.module).judge(vectors)
         smoothing = optimization.label_smoothing
-        targets = labels * (1 - smoothing) + smoothing / 2
+        targets = labels.float() * (1 - smoothing) + smoothing / 2
         loss = functional.binary_cross_entropy_with_logits(logits, targets)
-        return Step(loss, int(((logits > 0) == (labels > 0.5)).sum()), len(labels))
+        return Step(loss, int(((logits > 0) == (labels == 1)).sum()), len(labels))
 
     def judge(self, module: nn.Module) -> dict[str, float]:
         """The AUC on validation images selects."""

@@ -6,24 +6,18 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
-import torch
-from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
-from torch.nn import functional
 
-from poolsieve.networks import Gate, IndividualNetwork
 from poolsieve.training.compiling import maybe_compiled
 from poolsieve.training.front import stem_features
 from poolsieve.training.inputs import Inputs
-from poolsieve.training.learners import Batch
+from poolsieve.training.learners import BalancedLearner, head_loss, image_aucs, image_loss, image_networks
 from poolsieve.training.models import TrainedModel
 from poolsieve.training.phases import Step
-from poolsieve.training.plan import TrainingPlan
-from poolsieve.training.readings import read_images
-from poolsieve.training.sampling import balanced_epoch, epoch_generator
+from poolsieve.training.settings import TrainingSettings
 
 
-class ImageFrontLearner:
+class ImageFrontLearner(BalancedLearner):
     """The learning part of the front with the individual network and the gate's cheap head.
 
     What a pool needs of the front is that a bad image stands out early, where the gate and its head can see
@@ -35,7 +29,7 @@ class ImageFrontLearner:
         model: The networks; the counting ones are left alone.
         train: Training images, as the stem takes them.
         validation: Validation images, likewise.
-        plan: The settings.
+        settings: The settings.
         scratch: Folder of the features of the validation images while they are judged.
     """
 
@@ -45,64 +39,36 @@ class ImageFrontLearner:
         model: TrainedModel,
         train: Inputs,
         validation: Inputs,
-        plan: TrainingPlan,
+        settings: TrainingSettings,
         scratch: Path,
     ) -> None:
-        self.name = "front"
+        super().__init__("front", train, 2 * settings.batch_images, settings, least=4)
         stem.requires_grad_(True)
         self.module: nn.Module = nn.ModuleDict(
             {"stem": stem, "individual": model.individual, "gate": model.gate}
         )
-        self.epochs = plan.front_epochs
-        self._train, self._validation, self._plan, self._scratch = train, validation, plan, scratch
-        self._stem = maybe_compiled(stem, 2 * plan.batch_images, plan)
-        self._back = maybe_compiled(model.individual.back, plan.batch_images, plan)
+        self.epochs = settings.front_epochs
+        self._validation, self._scratch = validation, scratch
+        self._stem = maybe_compiled(stem, 2 * settings.batch_images, settings)
+        self._back = maybe_compiled(model.individual.back, settings.batch_images, settings)
 
     def new_layers(self) -> list[nn.Module]:
         """The final layer and the gate."""
-        individual, gate = self._parts(self.module)[1:]
+        individual, gate = image_networks(self.module)
         return [individual.final, gate]
-
-    def steps(self, epoch: int) -> list[Batch]:
-        """Balanced batches of twice as many images as the individual network gets."""
-        order = balanced_epoch(self._train.labels, epoch_generator(self._plan.seed, self.name, epoch))
-        size = 2 * self._plan.batch_images
-        batches = [order[begin : begin + size] for begin in range(0, len(order), size)]
-        return [
-            Batch(part, self._train.labels[part], epoch, i) for i, part in enumerate(batches) if len(part) > 3
-        ]
-
-    def load(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Inputs of the stem, and labels."""
-        rng = epoch_generator(self._plan.seed, f"{self.name} views {batch.number}", batch.epoch)
-        return self._train.draw(batch.positions, rng), torch.from_numpy(batch.counts)
 
     def loss(self, loaded: tuple[Tensor, Tensor]) -> Step:
         """Cross-entropy of the individual network on half of the images, and of the head on all."""
         inputs, labels = loaded
-        _, individual, gate = self._parts(self.module)
-        optimization = self._plan.optimization
+        individual, gate = image_networks(self.module)
         features = self._stem(inputs)
         half = len(labels) // 2
-        vectors = functional.dropout(self._back(features[:half]), optimization.dropout)
-        logits = individual.final(vectors)
-        loss = functional.cross_entropy(logits, labels[:half], label_smoothing=optimization.label_smoothing)
-        head = functional.binary_cross_entropy_with_logits(gate(features)[1], labels.float())
-        loss = loss + self._plan.head_weight * head
-        return Step(loss, int((logits.argmax(1) == labels[:half]).sum()), half)
+        loss, correct = image_loss(individual, self._back(features[:half]), labels[:half], self._settings)
+        loss = loss + self._settings.head_weight * head_loss(gate(features)[1], labels)
+        return Step(loss, correct, half)
 
     def judge(self, module: nn.Module) -> dict[str, float]:
         """AUC of network and head on validation images; their mean selects."""
-        stem, individual, gate = self._parts(module)
-        validation = stem_features(stem, self._validation, self._scratch)
-        readings = read_images(individual, gate, validation)
-        margin = readings.individual[:, 1] - readings.individual[:, 0]
-        individual_auc = float(roc_auc_score(validation.labels, margin))
-        head_auc = float(roc_auc_score(validation.labels, readings.head))
-        score = float(np.mean([individual_auc, head_auc]))
-        return {"score": score, "individual_auc": individual_auc, "head_auc": head_auc}
-
-    @staticmethod
-    def _parts(module: nn.Module) -> tuple[nn.Module, IndividualNetwork, Gate]:
-        parts = cast(nn.ModuleDict, module)
-        return parts["stem"], cast(IndividualNetwork, parts["individual"]), cast(Gate, parts["gate"])
+        stem = cast(nn.ModuleDict, module)["stem"]
+        aucs = image_aucs(module, stem_features(stem, self._validation, self._scratch))
+        return {"score": float(np.mean(aucs)), "individual_auc": aucs[0], "head_auc": aucs[1]}

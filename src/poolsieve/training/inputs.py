@@ -15,7 +15,7 @@ from torch import Tensor
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.images.reading import read_image
 from poolsieve.images.transforms import random_view
-from poolsieve.training.features import ViewPlan
+from poolsieve.training.features import ViewSet
 
 PLAIN_SHARE = 1 / 3
 """Share of images that are drawn as they are judged, among fresh views."""
@@ -122,7 +122,7 @@ class ImageInputs:
 
     dataset: ImageDataset
     split: str
-    views: ViewPlan
+    views: ViewSet
     mean: tuple[float, ...]
     scale: tuple[float, ...]
     _workers: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor, repr=False, compare=False)
@@ -140,7 +140,7 @@ class ImageInputs:
         def render(row: int, seed: int) -> NDArray[np.uint8]:
             image = read_image(self.dataset.files[row], at_least=self.views.size)
             own = np.random.default_rng(int(seed))
-            return random_view(image, self.views.size, own, self.views.squaring, self.views.settings)
+            return random_view(image, self.views.size, own, self.views.resize_mode, self.views.settings)
 
         return self._normalised(np.stack(list(self._workers.map(render, rows, seeds))))
 

@@ -15,10 +15,10 @@ from torch.nn import functional
 
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork
 from poolsieve.training.compiling import maybe_compiled
-from poolsieve.training.inputs import CachedInputs, PoolInputs
+from poolsieve.training.disjoint_pools import merge_disjoint
+from poolsieve.training.inputs import CachedInputs, Inputs, PoolInputs
+from poolsieve.training.network_outputs import read_images, read_pools
 from poolsieve.training.phases import Step
-from poolsieve.training.plan import TrainingPlan
-from poolsieve.training.readings import merge_disjoint, read_images, read_pools
 from poolsieve.training.sampling import (
     PoolBatch,
     balanced_epoch,
@@ -28,6 +28,7 @@ from poolsieve.training.sampling import (
     weighted_accuracy,
     weighted_likelihood,
 )
+from poolsieve.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,40 @@ class LoadedPools:
     labels: Tensor
 
 
-class IndividualLearner:
+class BalancedLearner:
+    """What learners of single images share: balanced epochs, and a random view of each image.
+
+    Args:
+        name: What is trained.
+        train: Training images.
+        batch: Images in a step.
+        settings: The settings.
+        least: The smallest batch that is worth a step; batch norm needs two images.
+    """
+
+    def __init__(
+        self, name: str, train: Inputs, batch: int, settings: TrainingSettings, *, least: int = 2
+    ) -> None:
+        self.name = name
+        self._train, self._batch, self._settings, self._least = train, batch, settings, least
+
+    def steps(self, epoch: int) -> list[Batch]:
+        """Balanced batches."""
+        order = balanced_epoch(self._train.labels, epoch_generator(self._settings.seed, self.name, epoch))
+        batches = [order[begin : begin + self._batch] for begin in range(0, len(order), self._batch)]
+        return [
+            Batch(part, self._train.labels[part], epoch, number)
+            for number, part in enumerate(batches)
+            if len(part) >= self._least
+        ]
+
+    def load(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Inputs and labels."""
+        rng = epoch_generator(self._settings.seed, f"{self.name} views {batch.number}", batch.epoch)
+        return self._train.draw(batch.positions, rng), torch.from_numpy(batch.counts)
+
+
+class IndividualLearner(BalancedLearner):
     """Trains the individual network, and the gate's image logit beside it, on balanced epochs.
 
     The gate so learns what the bad images look like before pools ask it where. With `learn_gate` false it
@@ -70,58 +104,35 @@ class IndividualLearner:
         gate: Gate,
         train: CachedInputs,
         validation: CachedInputs,
-        plan: TrainingPlan,
+        settings: TrainingSettings,
         *,
         learn_gate: bool = True,
     ) -> None:
-        self.name = "individual"
+        super().__init__("individual", train, settings.batch_images, settings)
         self.module: nn.Module = nn.ModuleDict({"individual": individual, "gate": gate})
-        self._learn_gate = learn_gate
+        self.epochs = settings.individual_epochs
+        self._learn_gate, self._validation = learn_gate, validation
         gate.requires_grad_(learn_gate)
-        self.epochs = plan.individual_epochs
-        self._train, self._validation, self._plan = train, validation, plan
-        self._back = maybe_compiled(individual.back, plan.batch_images, plan)
+        self._back = maybe_compiled(individual.back, settings.batch_images, settings)
 
     def new_layers(self) -> list[nn.Module]:
         """The final layer and the gate."""
-        individual, gate = _individual_and_gate(self.module)
+        individual, gate = image_networks(self.module)
         return [individual.final, gate]
-
-    def steps(self, epoch: int) -> list[Batch]:
-        """Balanced batches."""
-        order = balanced_epoch(self._train.labels, epoch_generator(self._plan.seed, self.name, epoch))
-        size = self._plan.batch_images
-        starts = range(0, len(order) - 1, size)  # a last batch of one image would break batch norm
-        batches = [order[begin : begin + size] for begin in starts]
-        return [
-            Batch(part, self._train.labels[part], epoch, i) for i, part in enumerate(batches) if len(part) > 1
-        ]
-
-    def load(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Features and labels."""
-        rng = epoch_generator(self._plan.seed, f"{self.name} views {batch.number}", batch.epoch)
-        return self._train.draw(batch.positions, rng), torch.from_numpy(batch.counts)
 
     def loss(self, loaded: tuple[Tensor, Tensor]) -> Step:
         """Cross-entropy of the individual network, and of the head."""
         features, labels = loaded
-        individual, gate = _individual_and_gate(self.module)
-        optimization = self._plan.optimization
-        vectors = functional.dropout(self._back(features), optimization.dropout)
-        logits = individual.final(vectors)
-        loss = functional.cross_entropy(logits, labels, label_smoothing=optimization.label_smoothing)
+        individual, gate = image_networks(self.module)
+        loss, correct = image_loss(individual, self._back(features), labels, self._settings)
         if self._learn_gate:
-            head = functional.binary_cross_entropy_with_logits(gate(features)[1], labels.float())
-            loss = loss + self._plan.head_weight * head
-        return Step(loss, int((logits.argmax(1) == labels).sum()), len(labels))
+            loss = loss + self._settings.head_weight * head_loss(gate(features)[1], labels)
+        return Step(loss, correct, len(labels))
 
     def judge(self, module: nn.Module) -> dict[str, float]:
         """AUC of network and head on validation images; the network's AUC selects."""
-        individual, gate = _individual_and_gate(module)
-        readings = read_images(individual, gate, self._validation)
-        labels = self._validation.labels
-        auc = float(roc_auc_score(labels, readings.individual[:, 1] - readings.individual[:, 0]))
-        return {"score": auc, "head_auc": float(roc_auc_score(labels, readings.head))}
+        auc, head_auc = image_aucs(module, self._validation)
+        return {"score": auc, "head_auc": head_auc}
 
 
 class CountingLearner:
@@ -136,7 +147,7 @@ class CountingLearner:
         network: PooledNetwork,
         train: PoolInputs,
         validation: CachedInputs,
-        plan: TrainingPlan,
+        settings: TrainingSettings,
         *,
         sizes: Sequence[int] | None = None,
         learn_gate: bool = True,
@@ -144,16 +155,17 @@ class CountingLearner:
         self._sizes = sorted(sizes or [network.pool_size])
         self.name = "-".join(["counting", *map(str, self._sizes)])
         self.module: nn.Module = network
-        self.epochs = plan.epochs
-        self._train, self._validation, self._plan = train, validation, plan
+        self.epochs = settings.epochs
+        self._train, self._validation, self._settings = train, validation, settings
         self._learn_gate = learn_gate and network.gate is not None
         if network.gate is not None:
             network.gate.requires_grad_(learn_gate)
-        self._pools = {size: validation_pools(validation.labels, size, plan) for size in self._sizes}
-        self._batch = max(2, plan.batch_pools // len(self._sizes))  # pools of one size in a step
-        self._back = maybe_compiled(network.back, self._batch * len(self._sizes), plan)
+        self._pools = {size: validation_pools(validation.labels, size, settings) for size in self._sizes}
+        self._batch = max(2, settings.batch_pools // len(self._sizes))  # pools of one size in a step
+        self._back = maybe_compiled(network.back, self._batch * len(self._sizes), settings)
         self._targets = {
-            size: torch.from_numpy(count_targets(size, plan.count_smoothing)).float() for size in self._sizes
+            size: torch.from_numpy(count_targets(size, settings.count_smoothing)).float()
+            for size in self._sizes
         }
 
     def new_layers(self) -> list[nn.Module]:
@@ -164,11 +176,13 @@ class CountingLearner:
     def steps(self, epoch: int) -> list[tuple[Batch, ...]]:
         """Batches of pools, drawn anew, one of each size in a step."""
         self._train.begin(epoch)
-        number = max(2, -(-self._plan.pools_per_epoch // len(self._sizes)))
+        number = max(2, -(-self._settings.pools_per_epoch // len(self._sizes)))
         by_size = []
         for size in self._sizes:
-            rng = epoch_generator(self._plan.seed, self._purpose("pools", size), epoch)
-            pools = draw_pools(self._train.labels, split_by_shares(number, self._plan.shares_of(size)), rng)
+            rng = epoch_generator(self._settings.seed, self._purpose("pools", size), epoch)
+            pools = draw_pools(
+                self._train.labels, split_by_shares(number, self._settings.shares_of(size)), rng
+            )
             by_size.append(pool_batches(pools, self._batch, epoch))
         return list(zip(*by_size, strict=True))
 
@@ -178,23 +192,23 @@ class CountingLearner:
 
     def _load(self, batch: Batch) -> LoadedPools:
         size = batch.positions.shape[1]
-        rng = epoch_generator(self._plan.seed, f"{self._purpose('views', size)} {batch.number}", batch.epoch)
+        rng = epoch_generator(
+            self._settings.seed, f"{self._purpose('views', size)} {batch.number}", batch.epoch
+        )
         positions = batch.positions.T.ravel()
         labels = torch.from_numpy(self._train.labels[positions]).float()
         return LoadedPools(size, self._train.draw(positions, rng), torch.from_numpy(batch.counts), labels)
 
     def _purpose(self, what: str, size: int) -> str:
-        """What random draws are for; networks for one size keep the names that they always had."""
-        if len(self._sizes) > 1:
-            return f"{self.name} {what} {size}"
-        return self.name if what == "pools" else f"{self.name} {what}"
+        """What random draws are for."""
+        return f"{self.name} {what} {size}"
 
     def loss(self, loaded: Sequence[LoadedPools]) -> Step:
         """Cross-entropy of the count, and of the image logits of a gate that learns; means over sizes."""
         network = cast(PooledNetwork, self.module)
         if network.gate is not None and not self._learn_gate:
             network.gate.eval()
-        optimization = self._plan.optimization
+        optimization = self._settings.optimization
         merged, sums, image_logits = zip(
             *(merge_disjoint(network, pools.features, pools.size) for pools in loaded), strict=True
         )
@@ -210,10 +224,10 @@ class CountingLearner:
             )
             correct += int((logits.argmax(1) == pools.counts).sum())
             if self._learn_gate and opinions is not None:
-                heads.append(functional.binary_cross_entropy_with_logits(opinions, pools.labels))
+                heads.append(head_loss(opinions, pools.labels))
         loss = torch.stack(losses).mean()
         if heads:
-            loss = loss + self._plan.head_weight * torch.stack(heads).mean()
+            loss = loss + self._settings.head_weight * torch.stack(heads).mean()
         return Step(loss, correct, len(vectors))
 
     def judge(self, module: nn.Module) -> dict[str, float]:
@@ -225,7 +239,7 @@ class CountingLearner:
         network, every = cast(PooledNetwork, module), {}
         for size, pools in self._pools.items():
             logits = read_pools(network.for_pools_of(size), self._validation, pools)
-            every[size] = pool_figures(logits, pools, size, self._plan)
+            every[size] = pool_figures(logits, pools, size, self._settings)
         *smaller, largest = self._sizes
         figures = {**every[largest], "score": float(np.mean([part["score"] for part in every.values()]))}
         for size in smaller:
@@ -247,11 +261,11 @@ def count_targets(pool_size: int, smoothing: float) -> NDArray[np.float64]:
 
 
 def validation_pools(
-    labels: NDArray[np.int64], pool_size: int, plan: TrainingPlan, purpose: str = "validation"
+    labels: NDArray[np.int64], pool_size: int, settings: TrainingSettings, purpose: str = "validation"
 ) -> PoolBatch:
     """Fixed pools of validation images; by those of the purpose "validation" epochs are compared."""
-    rng = epoch_generator(plan.seed, f"{purpose} pools {pool_size}", 0)
-    return draw_pools(labels, split_by_shares(plan.validation_pools, plan.shares_of(pool_size)), rng)
+    rng = epoch_generator(settings.seed, f"{purpose} pools {pool_size}", 0)
+    return draw_pools(labels, split_by_shares(settings.validation_pools, settings.shares_of(pool_size)), rng)
 
 
 def pool_batches(pools: PoolBatch, size: int, epoch: int) -> list[Batch]:
@@ -265,14 +279,14 @@ def pool_batches(pools: PoolBatch, size: int, epoch: int) -> list[Batch]:
 
 
 def pool_figures(
-    logits: NDArray[np.float32], pools: PoolBatch, pool_size: int, plan: TrainingPlan
+    logits: NDArray[np.float32], pools: PoolBatch, pool_size: int, settings: TrainingSettings
 ) -> dict[str, float]:
     """The selecting score, exact and within-one accuracy, and the AUC of pools with 0 against 1 bad image."""
     predicted = logits.argmax(axis=1)
-    if plan.select_by == "accuracy":
-        score = weighted_accuracy(pools.counts, predicted, pool_size, plan.prevalence)
+    if settings.select_by == "accuracy":
+        score = weighted_accuracy(pools.counts, predicted, pool_size, settings.prevalence)
     else:
-        score = weighted_likelihood(pools.counts, logits, plan.prevalence)
+        score = weighted_likelihood(pools.counts, logits, settings.prevalence)
     figures = {
         "score": score,
         "exact": float(np.mean(predicted == pools.counts)),
@@ -291,6 +305,38 @@ def badness(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     return bad
 
 
-def _individual_and_gate(module: nn.Module) -> tuple[IndividualNetwork, Gate]:
+def image_networks(module: nn.Module) -> tuple[IndividualNetwork, Gate]:
+    """The networks for single images among those that learn together."""
     parts = cast(nn.ModuleDict, module)
     return cast(IndividualNetwork, parts["individual"]), cast(Gate, parts["gate"])
+
+
+def image_loss(
+    individual: IndividualNetwork, vectors: Tensor, labels: Tensor, settings: TrainingSettings
+) -> tuple[Tensor, int]:
+    """Cross-entropy of the individual network, and how many images it judges rightly.
+
+    Args:
+        individual: Its final layer is applied.
+        vectors: What its back gives.  # (n, F)
+        labels: Labels of the images.  # (n,)
+        settings: The settings.
+    """
+    optimization = settings.optimization
+    logits = individual.final(functional.dropout(vectors, optimization.dropout))
+    loss = functional.cross_entropy(logits, labels, label_smoothing=optimization.label_smoothing)
+    return loss, int((logits.argmax(1) == labels).sum())
+
+
+def head_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy of the cheap head's logits.  # (n,) and (n,)."""
+    return functional.binary_cross_entropy_with_logits(logits, labels.float())
+
+
+def image_aucs(module: nn.Module, inputs: CachedInputs) -> tuple[float, float]:
+    """AUC of the individual network and of the cheap head on images, plain views."""
+    individual, gate = image_networks(module)
+    readings = read_images(individual, gate, inputs)
+    scores = (readings.individual[:, 1] - readings.individual[:, 0], readings.head)
+    network, head = (float(roc_auc_score(inputs.labels, score)) for score in scores)
+    return network, head

@@ -25,12 +25,15 @@ from poolsieve.networks import (
 )
 from poolsieve.networks.pooled import Merge
 from poolsieve.networks.weights import read_safetensors
-from poolsieve.training.plan import Counting
+from poolsieve.training.settings import Counting
 
 MODEL_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 FORMAT_VERSION = 1
-_NEEDED = ("format", "backbone", "cut", "input_size", "pool_sizes", "merge", "gate_width")
+_NEEDED = (
+    *("format", "backbone", "cut", "input_size", "pool_sizes", "counting", "merge", "gate_width"),
+    *("tallies", "glance"),
+)
 
 
 @dataclass(frozen=True)
@@ -94,13 +97,13 @@ def counting_networks(
     return {size: largest.for_pools_of(size) for size in pool_sizes}
 
 
-def save_model(folder: Path, model: TrainedModel, settings: dict[str, Any]) -> None:
+def save_model(folder: Path, model: TrainedModel, entries: dict[str, Any]) -> None:
     """Write `model.safetensors` and `config.json`.
 
     Args:
         folder: The run's folder.
         model: What was trained.
-        settings: Further entries of the configuration: task, squaring, the training plan.
+        entries: Further entries of the configuration: task, squaring, the training settings.
     """
     tensors = {
         f"{prefix}.{name}": value.detach().clone(memory_format=torch.contiguous_format)
@@ -127,7 +130,7 @@ def save_model(folder: Path, model: TrainedModel, settings: dict[str, Any]) -> N
         "glance": None
         if model.glance is None
         else {"shrink": model.glance.shrink, "stop": model.glance.stop},
-        **settings,
+        **entries,
     }
     write_atomically(folder / CONFIG_FILE, (json.dumps(config, indent=2) + "\n").encode())
 
@@ -153,17 +156,17 @@ def load_model(folder: Path, backbone: SplitBackbone | None = None) -> TrainedMo
             f"{folder} was trained on images of {size} pixels, but the backbone given takes "
             f"{backbone.input_size}"
         )
-    gate = Gate(backbone.feature_shape[0], config["gate_width"], tallies=config.get("tallies", False))
+    gate = Gate(backbone.feature_shape[0], config["gate_width"], tallies=config["tallies"])
     merge: Merge = config["merge"]
     model = TrainedModel(
         backbone=backbone,
         individual=IndividualNetwork(backbone),
         counting=counting_networks(
-            backbone, config["pool_sizes"], merge, gate, shared=config.get("counting") == "shared"
+            backbone, config["pool_sizes"], merge, gate, shared=config["counting"] == "shared"
         ),
         gate=gate,
         merge=merge,
-        glance=GlanceNetwork(backbone, **config["glance"]) if config.get("glance") else None,
+        glance=GlanceNetwork(backbone, **config["glance"]) if config["glance"] else None,
     )
     tensors, _ = read_safetensors(folder / MODEL_FILE)
     for prefix, part in model.parts().items():

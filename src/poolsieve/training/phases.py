@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from poolsieve.progress import Reporter, duration
 from poolsieve.training.checkpoints import PhaseState, load_best, load_checkpoint, save_checkpoint
-from poolsieve.training.plan import Optimization
 from poolsieve.training.sampling import epoch_generator
+from poolsieve.training.settings import Optimization
 
 WARM_UP = 0.2
 """Share of the steps in which a one-cycle schedule rises."""

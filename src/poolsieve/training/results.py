@@ -14,31 +14,27 @@ from poolsieve.outliers import OutlierReadings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.learners import badness
 from poolsieve.training.models import TrainedModel
-from poolsieve.training.plan import TrainingPlan
-from poolsieve.training.readings import read_images
 from poolsieve.training.sampling import PoolBatch, draw_pools, epoch_generator, split_by_shares
-from poolsieve.training.validation import counted
+from poolsieve.training.settings import TrainingSettings
+from poolsieve.training.validation import counted, judge_images
 
 
 def measure(
     model: TrainedModel,
     inputs: CachedInputs,
-    plan: TrainingPlan,
+    settings: TrainingSettings,
     outliers: OutlierReadings | None = None,
     glances: NDArray[np.float32] | None = None,
 ) -> dict[str, Any]:
     """All figures of a model on one split, as plain values for `results.json`."""
     labels = inputs.labels
-    readings = read_images(model.individual, model.gate, inputs)
-    individual = readings.individual
-    if outliers is not None:
-        individual, _ = outliers.individual.read(individual, readings.vectors)
+    individual, head = judge_images(model, inputs, outliers)
     margin = individual[:, 1] - individual[:, 0]
     probability = expit(margin.astype(np.float64))
     counting = {}
     for size, network in sorted(model.counting.items()):
-        rng = epoch_generator(plan.seed, f"test pools {size}", 0)
-        pools = draw_pools(labels, split_by_shares(plan.test_pools, plan.shares_of(size)), rng)
+        rng = epoch_generator(settings.seed, f"test pools {size}", 0)
+        pools = draw_pools(labels, split_by_shares(settings.test_pools, settings.shares_of(size)), rng)
         logits, read = counted(network, inputs, pools, None if outliers is None else outliers.counting[size])
         counting[str(size)] = counting_figures(logits, pools, probability[pools.members].sum(axis=1), read)
     cost = multiply_adds(model.backbone, model.gate, model.glance)
@@ -51,7 +47,7 @@ def measure(
             "specificity": float(np.mean(margin[labels == 0] <= 0)),
             "sensitivity_at_985": sensitivity_at(margin, labels, 0.985),
         },
-        "head": {"auc": float(roc_auc_score(labels, readings.head))},
+        "head": {"auc": float(roc_auc_score(labels, head))},
         **({} if glances is None else {"glance": {"auc": float(roc_auc_score(labels, glances))}}),
         "counting": counting,
         "cost": {

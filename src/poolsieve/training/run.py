@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,38 +17,33 @@ from numpy.typing import NDArray
 from poolsieve.bundles.config import OUTLIER_FILE
 from poolsieve.calibration import Calibration, draw_confusion, draw_roc
 from poolsieve.files import write_atomically
+from poolsieve.folders import DISK_FULL, check_folder
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.networks import Gate, GlanceNetwork, IndividualNetwork, SplitBackbone, load_backbone
 from poolsieve.progress import Reporter, RunClock
 from poolsieve.training.checkpoints import PhaseState
 from poolsieve.training.claims import RunFolder, describe_run
-from poolsieve.training.data import check_data, fit_squaring, load_data, training_shapes
-from poolsieve.training.extractors import front_extractor, tail_extractor
-from poolsieve.training.features import ViewPlan, build_cache, hash_weights
-from poolsieve.training.folders import DISK_FULL, check_folder
+from poolsieve.training.data import check_data, fit_resize_mode, load_data, training_shapes
 from poolsieve.training.front import FrontLearner
 from poolsieve.training.glance import GlanceLearner, glance_logits
 from poolsieve.training.history import write_history
 from poolsieve.training.image_front import ImageFrontLearner
-from poolsieve.training.inputs import CachedInputs, FreshInputs, ImageInputs, Inputs, PoolInputs
+from poolsieve.training.inputs import CachedInputs, PoolInputs
 from poolsieve.training.learners import CountingLearner, IndividualLearner
 from poolsieve.training.models import TrainedModel, counting_networks, save_model
 from poolsieve.training.outliers import fit_outliers
 from poolsieve.training.phases import Learner, run_phase
-from poolsieve.training.plan import TrainingPlan
 from poolsieve.training.results import measure, table_lines
-from poolsieve.training.sampling import epoch_generator
+from poolsieve.training.settings import TrainingSettings
+from poolsieve.training.split_features import SplitFeatures
 from poolsieve.training.validation import calibrate, raise_clean_readings
-from poolsieve.training.workload import LAST_PART, expected_work, features_part, views_part
-
-ROTATION = 30.0
-"""Degrees by which validation and test images are turned at most if the plan says so."""
+from poolsieve.training.workload import LAST_PART, expected_work, views_part
 
 
 def train(
     data: Path,
     out: Path,
-    plan: TrainingPlan,
+    settings: TrainingSettings,
     *,
     cache_dir: Path,
     strict: bool = False,
@@ -56,24 +52,24 @@ def train(
     reporter: Reporter | None = None,
     backbone: SplitBackbone | None = None,
 ) -> dict[str, Any]:
-    """Train everything and write it to `out`; goes on where an interrupted run of the same plan stopped.
+    """Train everything and write it to `out`; goes on where an interrupted run of these settings stopped.
 
     Args:
         data: A folder of class folders or a CSV file; see `load_dataset`.
         out: Folder of the run.
-        plan: What to do.
+        settings: What to do.
         cache_dir: Folder of the feature caches, shared between runs.
         strict: Refuse data with unreadable images.
         flagged: Names of the class folders to be flagged; see `load_dataset`.
         clear: Names of the class folders that are not.
         reporter: Told how far it is; by default it prints to standard error.
-        backbone: A backbone of your own, in place of the one that the plan names.
+        backbone: A backbone of your own, in place of the one that the settings name.
 
     Returns:
         The figures on the test split, as in `results.json`.
 
     Raises:
-        ValueError: If the data, the plan or an older run in `out` do not fit.
+        ValueError: If the data, the settings or an older run in `out` do not fit.
         OSError: If a file is missing or the disk is full.
     """
     reporter = reporter or Reporter()
@@ -81,15 +77,15 @@ def train(
         with RunFolder(out) as folder:
             check_folder(cache_dir, "--cache-dir")
             if backbone is None:
-                backbone = load_backbone(plan.backbone, cut=plan.cut, weights=plan.weights)
+                backbone = load_backbone(settings.backbone, cut=settings.cut, weights=settings.weights)
             backbone.eval().requires_grad_(False)
-            plan = replace(plan, backbone=backbone.name, cut=backbone.cut)
-            backbone.segment(plan.tune_from, backbone.cut)  # raises if there is nothing to tune
+            settings = replace(settings, backbone=backbone.name, cut=backbone.cut)
+            backbone.segment(settings.tune_from, backbone.cut)  # raises if there is nothing to tune
             dataset = load_data(data, strict, flagged, clear, reporter)
-            check_data(dataset, plan)
-            plan = fit_squaring(plan, dataset, reporter)
-            folder.claim(describe_run(plan, dataset, backbone))
-            return _train_all(backbone, dataset, plan, out, cache_dir, data.stem, reporter)
+            check_data(dataset, settings)
+            settings = fit_resize_mode(settings, dataset, reporter)
+            folder.claim(describe_run(settings, dataset, backbone))
+            return _train_all(backbone, dataset, settings, out, cache_dir, data.stem, reporter)
     except OSError as error:
         if error.errno not in DISK_FULL:
             raise
@@ -102,59 +98,57 @@ def train(
 def _train_all(
     backbone: SplitBackbone,
     dataset: ImageDataset,
-    plan: TrainingPlan,
+    settings: TrainingSettings,
     out: Path,
     cache_dir: Path,
     task: str,
     reporter: Reporter,
 ) -> dict[str, Any]:
     """Train, calibrate and measure in a folder that is ours."""
-    phases = _Phases(plan, out, reporter)
-    torch.manual_seed(plan.seed)
-    model = _new_model(backbone, plan)
-    reporter.clock = RunClock(expected_work(model, dataset, plan))
+    phases = _Phases(settings, out, reporter)
+    torch.manual_seed(settings.seed)
+    model = _new_model(backbone, settings)
+    reporter.clock = RunClock(expected_work(model, dataset, settings))
+    features = SplitFeatures(backbone, dataset, settings, cache_dir, reporter)
     if model.glance is not None:  # first, while the backbone is as it came
-        _train_glance(model.glance, dataset, plan, phases, backbone)
-    if plan.front != "frozen":
-        _train_front(model, dataset, plan, phases, cache_dir, reporter)
+        images = features.images("train"), features.images("val")
+        phases.run(GlanceLearner(model.glance, *images, settings))
+        model.glance.eval().requires_grad_(False)
+    if settings.front != "frozen":
+        _train_front(model, features, phases)
 
-    def cached(split: str) -> CachedInputs:
-        array = cached_features(backbone, backbone.cut, dataset, split, plan, cache_dir, reporter)
-        return CachedInputs(array, dataset.labels[dataset.of_split(split)])
+    cached = cache(features.cached)
 
     def glances(split: str) -> NDArray[np.float32] | None:
-        if model.glance is None:
-            return None
-        return glance_logits(model.glance, _images(backbone, dataset, split, plan))
+        return None if model.glance is None else glance_logits(model.glance, features.images(split))
 
     validation, test = cached("val"), cached("test")
-    if plan.individual_epochs or plan.epochs:
+    if settings.individual_epochs or settings.epochs:
 
         def pools(phase: str) -> PoolInputs:
-            if plan.fresh_views:
-                return fresh_inputs(backbone, dataset, cached("train"), plan, phases.fresh, phase, reporter)
-            return cached("train")
+            train = cached("train")
+            return features.fresh(train, phase, phases.fresh) if settings.fresh_views else train
 
-        _train_backs(model, lambda: cached("train"), pools, validation, plan, phases)
+        _train_backs(model, cached("train"), pools, validation, settings, phases)
     for size, network in model.own_counting.items():
-        raised = raise_clean_readings(network, validation, plan)
+        raised = raise_clean_readings(network, validation, settings)
         if raised:
             reporter.line(f"pools of {size}: bias of count 0 raised by {raised:.3f}")
-    kind = "classification" if plan.outliers is None else "outlier"
-    settings = {
+    kind = "classification" if settings.outliers is None else "outlier"
+    entries = {
         "task": task,
         "kind": kind,
-        "squaring": plan.resize_mode,
+        "squaring": settings.resize_mode,
         "training_shapes": asdict(training_shapes(dataset)),
-        "plan": plan.to_json(),
+        "settings": settings.to_json(),
     }
-    save_model(out, model, settings)
+    save_model(out, model, entries)
     outliers = None
-    if plan.outliers is not None:
-        outliers = fit_outliers(model, cached("train"), validation, plan, reporter)
+    if settings.outliers is not None:
+        outliers = fit_outliers(model, cached("train"), validation, settings, reporter)
         write_atomically(out / OUTLIER_FILE, outliers.to_bytes())
     reporter.line("calibrating on validation data")
-    calibration = calibrate(model, validation, plan, outliers, glances("val"))
+    calibration = calibrate(model, validation, settings, outliers, glances("val"))
     _write_calibration(out, calibration)
     for size, part in calibration.counting.items():
         if part.correlation is None:
@@ -162,9 +156,11 @@ def _train_all(
                 f"pools of {size}: too few validation images to see how errors of pools that share an image "
                 "go together; calibration.json has null there"
             )
-    reporter.line(f"measuring on the test split, {plan.test_pools:,} pools of each size; takes some minutes")
+    reporter.line(
+        f"measuring on the test split, {settings.test_pools:,} pools of each size; takes some minutes"
+    )
     with reporter.part(LAST_PART):
-        measured = measure(model, test, plan, outliers, glances("test"))
+        measured = measure(model, test, settings, outliers, glances("test"))
     results = {**measured, "unreadable_images": len(dataset.unreadable)}
     write_atomically(out / "results.json", (json.dumps(results, indent=2) + "\n").encode())
     for line in table_lines(results):
@@ -173,10 +169,10 @@ def _train_all(
 
 
 class _Phases:
-    """Runs the phases of one plan and keeps `history.csv` up to date, and `curves.png` after each phase."""
+    """Runs the phases of one run and keeps `history.csv` up to date, and `curves.png` after each phase."""
 
-    def __init__(self, plan: TrainingPlan, out: Path, reporter: Reporter) -> None:
-        self._plan, self._out, self._reporter = plan, out, reporter
+    def __init__(self, settings: TrainingSettings, out: Path, reporter: Reporter) -> None:
+        self._settings, self._out, self._reporter = settings, out, reporter
         self._history: dict[str, list[dict[str, float]]] = {}
 
     def folder(self, name: str) -> Path:
@@ -197,7 +193,7 @@ class _Phases:
         folder = self.folder(learner.name)
         with self._reporter.part(learner.name), self._reporter.part(views_part(learner.name)):
             self._history[learner.name] = run_phase(
-                learner, self._plan.optimization, self._plan.seed, folder, self._reporter, record
+                learner, self._settings.optimization, self._settings.seed, folder, self._reporter, record
             ).history
         shutil.rmtree(self.fresh, ignore_errors=True)
         write_history(self._out, self._history)
@@ -215,152 +211,38 @@ def _write_calibration(out: Path, calibration: Calibration) -> None:
         draw_confusion(part.confusion, out / f"confusion-{size}.png")
 
 
-def cached_features(
-    backbone: SplitBackbone,
-    stop: str,
-    dataset: ImageDataset,
-    split: str,
-    plan: TrainingPlan,
-    cache_dir: Path,
-    reporter: Reporter,
-    views: ViewPlan | None = None,
-) -> NDArray[np.float16]:
-    """Features of one split after cut point `stop`, cached or made now; by default of the plan's views."""
-    front = backbone.segment(None, stop)
-    preprocessing = backbone.preprocessing
-    views = view_plan(split, backbone.input_size, plan) if views is None else views
-    if plan.tune_from is None or stop == plan.tune_from:
-        earlier = None
-        extract = front_extractor(front, preprocessing.mean, preprocessing.scale, backbone.input_size)
-    else:  # the layers before stayed as they are, and so their cached features
-        earlier = cached_features(backbone, plan.tune_from, dataset, split, plan, cache_dir, reporter, views)
-        tail = backbone.segment(plan.tune_from, stop)
-        extract = tail_extractor(tail, _shape(backbone, plan.tune_from))
-    key, shape = _front_key(backbone, stop), _shape(backbone, stop)
-    with reporter.part(features_part(split, stop)):
-        return build_cache(dataset, split, views, extract, shape, key, cache_dir, reporter, earlier).array
-
-
-def _front_key(backbone: SplitBackbone, stop: str) -> dict[str, Any]:
-    """All that features after a cut point depend on, beside the images."""
-    return {
-        "backbone": backbone.name,
-        "cut": stop,
-        "weights": hash_weights(backbone.segment(None, stop)),
-        "mean": list(backbone.preprocessing.mean),
-        "scale": list(backbone.preprocessing.scale),
-    }
-
-
-def _shape(backbone: SplitBackbone, stop: str) -> tuple[int, int, int]:
-    channels, height, width = backbone.stage_shapes[stop]
-    return channels, height, width
-
-
-def fresh_inputs(
-    backbone: SplitBackbone,
-    dataset: ImageDataset,
-    whole: CachedInputs,
-    plan: TrainingPlan,
-    folder: Path,
-    phase: str,
-    reporter: Reporter,
-) -> FreshInputs:
-    """Training images after the frozen front, in views that depend on the seed, the phase and the epoch.
-
-    Args:
-        backbone: The network.
-        dataset: The images.
-        whole: Cached features of the training images.
-        plan: The settings.
-        folder: Holds the features of one epoch at a time; an interrupted epoch finds them there again.
-        phase: What is trained.
-        reporter: Told how far it is.
-    """
-    stop, preprocessing = backbone.cut, backbone.preprocessing
-    extract = front_extractor(
-        backbone.segment(None, stop), preprocessing.mean, preprocessing.scale, backbone.input_size
-    )
-
-    def make(epoch: int) -> NDArray[np.float16]:
-        seed = int(epoch_generator(plan.seed, f"{phase} fresh views", epoch).integers(2**62))
-        views = ViewPlan(
-            backbone.input_size, plan.resize_mode, plan.fresh_views, plan.view_settings, seed, plain=False
-        )
-        now = folder / f"{phase}-{epoch}"
-        for other in folder.glob("*"):
-            if other != now:
-                shutil.rmtree(other)
-        key, shape = _front_key(backbone, stop), _shape(backbone, stop)
-        with reporter.part(views_part(phase), epoch / plan.epochs, (epoch + 1) / plan.epochs):
-            return build_cache(dataset, "train", views, extract, shape, key, now, reporter).array
-
-    return FreshInputs(whole, make)
-
-
-def view_plan(split: str, size: int, plan: TrainingPlan) -> ViewPlan:
-    """Many views of training images, one of the others."""
-    if split == "train":
-        return ViewPlan(size, plan.resize_mode, plan.views - 1, plan.view_settings, plan.seed)
-    return ViewPlan(size, plan.resize_mode, seed=plan.seed, rotation=ROTATION if plan.rotate_test else 0.0)
-
-
-def _new_model(backbone: SplitBackbone, plan: TrainingPlan) -> TrainedModel:
-    gate = Gate(backbone.feature_shape[0], plan.gate_width, tallies=plan.tallies)
+def _new_model(backbone: SplitBackbone, settings: TrainingSettings) -> TrainedModel:
+    gate = Gate(backbone.feature_shape[0], settings.gate_width, tallies=settings.tallies)
     return TrainedModel(
         backbone=backbone,
         individual=IndividualNetwork(backbone),
         counting=counting_networks(
-            backbone, plan.pool_sizes, plan.merge, gate, shared=plan.counting == "shared"
+            backbone, settings.pool_sizes, settings.merge, gate, shared=settings.counting == "shared"
         ),
         gate=gate,
-        merge=plan.merge,
-        glance=None if plan.glance is None else GlanceNetwork(backbone, plan.glance.shrink, plan.glance.stop),
+        merge=settings.merge,
+        glance=None
+        if settings.glance is None
+        else GlanceNetwork(backbone, settings.glance.shrink, settings.glance.stop),
     )
 
 
-def _images(backbone: SplitBackbone, dataset: ImageDataset, split: str, plan: TrainingPlan) -> ImageInputs:
-    views, preprocessing = view_plan(split, backbone.input_size, plan), backbone.preprocessing
-    return ImageInputs(dataset, split, views, preprocessing.mean, preprocessing.scale)
-
-
-def _train_glance(
-    glance: GlanceNetwork, dataset: ImageDataset, plan: TrainingPlan, phases: _Phases, backbone: SplitBackbone
-) -> None:
-    train_images, validation = (_images(backbone, dataset, split, plan) for split in ("train", "val"))
-    phases.run(GlanceLearner(glance, train_images, validation, plan))
-    glance.eval().requires_grad_(False)
-
-
-def _train_front(
-    model: TrainedModel,
-    dataset: ImageDataset,
-    plan: TrainingPlan,
-    phases: _Phases,
-    cache_dir: Path,
-    reporter: Reporter,
-) -> None:
+def _train_front(model: TrainedModel, features: SplitFeatures, phases: _Phases) -> None:
     """Train the front, or its blocks after `tune_from`, with the networks behind it; leaves it frozen."""
-    backbone = model.backbone
-
-    def inputs(split: str) -> Inputs:
-        if plan.tune_from is None:
-            return _images(backbone, dataset, split, plan)
-        array = cached_features(backbone, plan.tune_from, dataset, split, plan, cache_dir, reporter)
-        return CachedInputs(array, dataset.labels[dataset.of_split(split)])
-
-    stem = backbone.segment(plan.tune_from, backbone.cut)
-    learner = ImageFrontLearner if plan.front_learns_from == "images" else FrontLearner
-    phases.run(learner(stem, model, inputs("train"), inputs("val"), plan, phases.folder("front")))
+    backbone, settings = model.backbone, features.settings
+    stem = backbone.segment(settings.tune_from, backbone.cut)
+    learner = ImageFrontLearner if settings.front_learns_from == "images" else FrontLearner
+    inputs, validation = features.before_learning("train"), features.before_learning("val")
+    phases.run(learner(stem, model, inputs, validation, settings, phases.folder("front")))
     backbone.eval().requires_grad_(False)
 
 
 def _train_backs(
     model: TrainedModel,
-    images: Callable[[], CachedInputs],
+    images: CachedInputs,
     pools: Callable[[str], PoolInputs],
     validation: CachedInputs,
-    plan: TrainingPlan,
+    settings: TrainingSettings,
     phases: _Phases,
 ) -> None:
     """Individual network first, then the counting networks, the largest pools first.
@@ -369,28 +251,28 @@ def _train_backs(
     knows the bad images already. The gate is learnt with a network that serves all pool sizes, or else with
     the largest pools; smaller ones use it as it is then.
     """
-    if plan.individual_epochs:
+    if settings.individual_epochs:
         individual = IndividualLearner(
             model.individual,
             model.gate,
-            images(),
+            images,
             validation,
-            plan,
+            settings,
             # Counting networks that learn no more after the front's phase need their gate as it is.
-            learn_gate=plan.epochs > 0 or plan.merge == "max",
+            learn_gate=settings.epochs > 0 or settings.merge == "max",
         )
         phases.run(individual)
-    if not plan.epochs:
+    if not settings.epochs:
         return
     for size, network in sorted(model.own_counting.items(), reverse=True):
-        if plan.front == "frozen" or plan.front_learns_from == "images":
+        if settings.front == "frozen" or settings.front_learns_from == "images":
             network.back.load_state_dict(model.individual.back.state_dict())
         learner = CountingLearner(
             network,
             pools(f"counting-{size}"),
             validation,
-            plan,
-            sizes=plan.pool_sizes if plan.counting == "shared" else (size,),
-            learn_gate=size == max(plan.pool_sizes),
+            settings,
+            sizes=settings.pool_sizes if settings.counting == "shared" else (size,),
+            learn_gate=size == max(settings.pool_sizes),
         )
         phases.run(learner)

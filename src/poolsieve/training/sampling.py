@@ -119,6 +119,11 @@ def draw_pools(
     return PoolBatch(rng.permuted(members, axis=1), counts)
 
 
+def draw_clean_pools(labels: ArrayLike, pool_size: int, number: int, rng: np.random.Generator) -> PoolBatch:
+    """Draw pools of r images without any bad one."""
+    return draw_pools(labels, [number] + [0] * pool_size, rng)
+
+
 def require_enough(bad: int, ordinary: int, numbers: ArrayLike, where: str = "the data") -> None:
     """Raise ValueError unless one pool of every wanted count can be filled with distinct images."""
     wanted = np.flatnonzero(np.asarray(numbers))

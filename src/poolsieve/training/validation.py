@@ -25,9 +25,9 @@ from poolsieve.outliers import OutlierReading, OutlierReadings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.learners import validation_pools
 from poolsieve.training.models import TrainedModel
-from poolsieve.training.plan import TrainingPlan
-from poolsieve.training.readings import read_images, read_pool_vectors, read_pools
-from poolsieve.training.sampling import PoolBatch, draw_pools, epoch_generator
+from poolsieve.training.network_outputs import read_images, read_pool_vectors, read_pools
+from poolsieve.training.sampling import PoolBatch, draw_clean_pools, epoch_generator
+from poolsieve.training.settings import TrainingSettings
 
 CHUNKS = 20
 """Chunks of validation images on which errors of pools that share an image are compared."""
@@ -38,7 +38,7 @@ CHUNK_PREVALENCE = 0.1
 def calibrate(
     model: TrainedModel,
     inputs: CachedInputs,
-    plan: TrainingPlan,
+    settings: TrainingSettings,
     outliers: OutlierReadings | None = None,
     glances: NDArray[np.float32] | None = None,
 ) -> Calibration:
@@ -50,29 +50,26 @@ def calibrate(
     Args:
         model: The networks.
         inputs: Validation images.
-        plan: The settings.
+        settings: The settings.
         outliers: How outputs are read where off-topic images are told by the density of features.
         glances: The glance's logits of the images, if there is a glance. Shape (images,).
     """
     labels = inputs.labels
-    readings = read_images(model.individual, model.gate, inputs)
-    individual = readings.individual
-    if outliers is not None:
-        individual, _ = outliers.individual.read(individual, readings.vectors)
+    individual, head = judge_images(model, inputs, outliers)
     counting = {}
     for size, network in sorted(model.counting.items()):
-        pools = validation_pools(labels, size, plan, "calibration")
+        pools = validation_pools(labels, size, settings, "calibration")
         reading = None if outliers is None else outliers.counting[size]
         logits, read = counted(network, inputs, pools, reading)
-        correlation = measure_correlation(network, inputs, plan, reading)
+        correlation = measure_correlation(network, inputs, settings, reading)
         counting[size] = calibrate_counting(logits, pools.counts, correlation, read)
     return Calibration(
         individual=EVEN
         if outliers is not None and outliers.individual.by_density
         else fit_scaling(individual, labels),
         individual_roc=roc_curve(individual[:, 1] - individual[:, 0], labels),
-        head=fit_scaling(paired(readings.head), labels),
-        head_roc=roc_curve(readings.head, labels),
+        head=fit_scaling(paired(head), labels),
+        head_roc=roc_curve(head, labels),
         counting=counting,
         glance=None if glances is None else fit_scaling(paired(glances), labels),
         glance_roc=None if glances is None else roc_curve(glances, labels),
@@ -80,29 +77,38 @@ def calibrate(
 
 
 @torch.no_grad()
-def raise_clean_readings(network: PooledNetwork, inputs: CachedInputs, plan: TrainingPlan) -> float:
+def raise_clean_readings(network: PooledNetwork, inputs: CachedInputs, settings: TrainingSettings) -> float:
     """Raise the bias of count 0 until enough clean validation pools are read as 0.
 
     Args:
         network: A counting network with weights of its own; its final layer is changed.
         inputs: Validation images.
-        plan: Its `clean_share` says how many are enough.
+        settings: Its `clean_share` says how many are enough.
 
     Returns:
         By how much the bias was raised, 0 if that many were read as 0 before.
     """
-    if plan.clean_share is None:
+    if settings.clean_share is None:
         return 0.0
-    numbers = np.zeros(network.pool_size + 1, dtype=np.int64)
-    numbers[0] = plan.validation_pools
-    rng = epoch_generator(plan.seed, f"clean pools {network.pool_size}", 0)
-    logits = read_pools(network, inputs, draw_pools(inputs.labels, numbers, rng))
+    rng = epoch_generator(settings.seed, f"clean pools {network.pool_size}", 0)
+    pools = draw_clean_pools(inputs.labels, network.pool_size, settings.validation_pools, rng)
+    logits = read_pools(network, inputs, pools)
     behind = logits[:, 1:].max(axis=1) - logits[:, 0]  # above 0 where another count is read
-    raised = max(0.0, float(np.quantile(behind, plan.clean_share, method="higher")))
+    raised = max(0.0, float(np.quantile(behind, settings.clean_share, method="higher")))
     if raised:
         raised += 1e-5 * (1 + abs(raised))  # more than sums are rounded by
         cast(nn.Linear, network.final).bias[0] += raised
     return raised
+
+
+def judge_images(
+    model: TrainedModel, inputs: CachedInputs, outliers: OutlierReadings | None
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Logits of images, plain views: of the individual network (images, 2) and of the head (images,)."""
+    readings = read_images(model.individual, model.gate, inputs)
+    if outliers is None:
+        return readings.individual, readings.head
+    return outliers.individual.read(readings.individual, readings.vectors)[0], readings.head
 
 
 def counted(
@@ -116,7 +122,10 @@ def counted(
 
 
 def measure_correlation(
-    network: PooledNetwork, inputs: CachedInputs, plan: TrainingPlan, reading: OutlierReading | None = None
+    network: PooledNetwork,
+    inputs: CachedInputs,
+    settings: TrainingSettings,
+    reading: OutlierReading | None = None,
 ) -> ErrorCorrelation | None:
     """How errors of pools that share an image go together; None if there are too few validation images."""
     images = 3 * POOLS_PER_IMAGE * network.pool_size
@@ -125,11 +134,11 @@ def measure_correlation(
     if len(bad) < number_bad or len(ordinary) < images - number_bad:
         return None
     design = balanced_design(
-        images, pool_size=network.pool_size, pools_per_image=POOLS_PER_IMAGE, seed=plan.seed
+        images, pool_size=network.pool_size, pools_per_image=POOLS_PER_IMAGE, seed=settings.seed
     )
     flags, readings = [], []
     for chunk in range(CHUNKS):
-        rng = epoch_generator(plan.seed, f"correlation {network.pool_size}", chunk)
+        rng = epoch_generator(settings.seed, f"correlation {network.pool_size}", chunk)
         chosen = rng.permutation(
             np.concatenate(
                 [

@@ -6,7 +6,7 @@ from poolsieve.images.datasets import SPLITS, ImageDataset
 from poolsieve.networks import multiply_adds
 from poolsieve.networks.cost import stage_multiply_adds
 from poolsieve.training.models import TrainedModel
-from poolsieve.training.plan import TrainingPlan
+from poolsieve.training.settings import TrainingSettings
 
 STEP = 3
 """A training step costs about three passes: one forward, one back for the inputs and one for the weights."""
@@ -23,41 +23,41 @@ def views_part(phase: str) -> str:
     return f"views of {phase}"
 
 
-def expected_work(model: TrainedModel, dataset: ImageDataset, plan: TrainingPlan) -> dict[str, float]:
+def expected_work(model: TrainedModel, dataset: ImageDataset, settings: TrainingSettings) -> dict[str, float]:
     """Multiply-adds of every part of a run, in the order in which they come; reading images is left out."""
     backbone, cost = model.backbone, multiply_adds(model.backbone, model.gate, model.glance)
     images = {split: len(dataset.of_split(split)) for split in SPLITS}
     bad = int(dataset.labels[dataset.of_split("train")].sum())
     balanced = 2 * min(bad, images["train"] - bad)
-    views = {split: plan.views if split == "train" else 1 for split in SPLITS}
+    views = {split: settings.views if split == "train" else 1 for split in SPLITS}
     work: dict[str, float] = {}
-    if plan.glance is not None:
-        work["glance"] = plan.glance.epochs * (STEP * balanced + images["val"]) * cost.glance
+    if settings.glance is not None:
+        work["glance"] = settings.glance.epochs * (STEP * balanced + images["val"]) * cost.glance
     kept = 0  # what is before the learning part of the front
-    if plan.tune_from is not None:
-        stages, boundary = stage_multiply_adds(backbone), backbone.cut_points.index(plan.tune_from)
+    if settings.tune_from is not None:
+        stages, boundary = stage_multiply_adds(backbone), backbone.cut_points.index(settings.tune_from)
         kept = sum(list(stages.values())[: boundary + 1])
         for split in SPLITS:
-            work[features_part(split, plan.tune_from)] = images[split] * views[split] * kept
-    if plan.front != "frozen":
+            work[features_part(split, settings.tune_from)] = images[split] * views[split] * kept
+    if settings.front != "frozen":
         learning = cost.front - kept
         judged = images["val"] * (learning + cost.back)
         step = balanced * (learning + cost.back / 2)  # the back sees half of the images
-        if plan.front_learns_from == "pools":
-            step = plan.pools_per_epoch * (max(plan.pool_sizes) * learning + cost.back)
-        work["front"] = plan.front_epochs * (STEP * step + judged)
-    learnt_from = SPLITS if plan.individual_epochs or plan.epochs else ("val", "test")
+        if settings.front_learns_from == "pools":
+            step = settings.pools_per_epoch * (max(settings.pool_sizes) * learning + cost.back)
+        work["front"] = settings.front_epochs * (STEP * step + judged)
+    learnt_from = SPLITS if settings.individual_epochs or settings.epochs else ("val", "test")
     for split in learnt_from:
         work[features_part(split, backbone.cut)] = images[split] * views[split] * (cost.front - kept)
-    if plan.individual_epochs:
-        work["individual"] = plan.individual_epochs * (STEP * balanced + images["val"]) * cost.back
-    for size in model.own_counting if plan.epochs else ():
-        pools = STEP * plan.pools_per_epoch + plan.validation_pools
-        work[f"counting-{size}"] = plan.epochs * pools * (cost.back + size * cost.gate)
-        if plan.fresh_views:
+    if settings.individual_epochs:
+        work["individual"] = settings.individual_epochs * (STEP * balanced + images["val"]) * cost.back
+    for size in model.own_counting if settings.epochs else ():
+        pools = STEP * settings.pools_per_epoch + settings.validation_pools
+        work[f"counting-{size}"] = settings.epochs * pools * (cost.back + size * cost.gate)
+        if settings.fresh_views:
             work[views_part(f"counting-{size}")] = (
-                plan.epochs * images["train"] * plan.fresh_views * cost.front
+                settings.epochs * images["train"] * settings.fresh_views * cost.front
             )
-    pools = (plan.validation_pools + plan.test_pools) * len(plan.pool_sizes)
+    pools = (settings.validation_pools + settings.test_pools) * len(settings.pool_sizes)
     work[LAST_PART] = (pools + images["val"] + images["test"]) * cost.back
     return work

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 LOCK_FILE = "lock"
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -41,18 +42,21 @@ def lock_folder(folder: Path, on_wait: Callable[[], None] | None = None) -> Iter
         on_wait: Called once if another process holds the folder, before waiting for it; None does not wait.
 
     Raises:
-        BlockingIOError: Another process holds the folder, and `on_wait` is None.
+        TimeoutError: Another process holds the folder, and `on_wait` is None.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK_FILE).open("ab") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if on_wait is None:
-                raise
-            on_wait()
-            fcntl.flock(stream, fcntl.LOCK_EX)
+    lock = FileLock(folder / LOCK_FILE)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        if on_wait is None:
+            raise
+        on_wait()
+        lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def is_leftover(file: Path) -> bool:

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork
+from poolsieve.training.disjoint_pools import merge_disjoint
 from poolsieve.training.inputs import CachedInputs
-from poolsieve.training.merging import gated_max_of_places, max_of_places
 from poolsieve.training.sampling import PoolBatch
 
 BATCH = 32
@@ -83,25 +83,3 @@ def read_pool_vectors(network: PooledNetwork, inputs: CachedInputs, pools: PoolB
         logits.append(network.read(embedded, sums).numpy())
         vectors.append(embedded.numpy())
     return PoolReadings(np.concatenate(logits), np.concatenate(vectors))
-
-
-def merge_disjoint(
-    network: PooledNetwork, features: torch.Tensor, pool_size: int
-) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-    """Merged features, sums of tallies and image logits of pools whose images come place by place.
-
-    Args:
-        network: Its gate, if it has one, is applied.
-        features: Front features, all first images, then all second ones, ...  # (r * m, C, H, W)
-        pool_size: Places r.
-
-    Returns:
-        Merged features (m, C, H, W), sums of what is tallied (m, K, H, W), and the gate's image logits
-        (r * m,); the last two are None without a gate.
-    """
-    places = features.unflatten(0, (pool_size, -1))
-    if network.gate is None:
-        return max_of_places(places), None, None
-    gate, logits = network.gate(features)
-    gates = gate.unflatten(0, (pool_size, -1))
-    return gated_max_of_places(places, gates[:, :, :1]), gates[:, :, 1:].sum(dim=0), logits

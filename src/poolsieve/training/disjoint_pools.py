@@ -12,14 +12,30 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from poolsieve.networks import PooledNetwork
 
-def max_of_places(features: Tensor) -> Tensor:
-    """Entry-wise maximum over places. (r, m, C, H, W) -> (m, C, H, W), no gradient."""
-    with torch.no_grad():
-        merged = features[0].float()
-        for place in features[1:]:
-            merged = torch.maximum(merged, place.float())
-    return merged
+
+def merge_disjoint(
+    network: PooledNetwork, features: Tensor, pool_size: int
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Merged features, sums of tallies and image logits of pools whose images come place by place.
+
+    Args:
+        network: Its gate, if it has one, is applied.
+        features: Front features, all first images, then all second ones, ...  # (r * m, C, H, W)
+        pool_size: Places r.
+
+    Returns:
+        Merged features (m, C, H, W), sums of what is tallied (m, K, H, W), and the gate's image logits
+        (r * m,); the last two are None without a gate.
+    """
+    places = features.unflatten(0, (pool_size, -1))
+    if network.gate is None:
+        return places.detach().amax(dim=0), None, None
+    gate, logits = network.gate(features)
+    gates = gate.unflatten(0, (pool_size, -1))
+    merged: Tensor = GatedMax.apply(places, gates[:, :, :1])
+    return merged, gates[:, :, 1:].sum(dim=0), logits
 
 
 class GatedMax(torch.autograd.Function):
@@ -57,17 +73,3 @@ class GatedMax(torch.autograd.Function):
             for place in range(len(features))
         ]
         return None, torch.stack(places)
-
-
-def gated_max_of_places(features: Tensor, gate: Tensor) -> Tensor:
-    """Gated maximum over places, differentiable in the gate.
-
-    Args:
-        features: Front features, place by place.  # (r, m, C, H, W)
-        gate: The gate of every image.  # (r, m, 1, H, W)
-
-    Returns:
-        Merged features.  # (m, C, H, W)
-    """
-    merged: Tensor = GatedMax.apply(features, gate)
-    return merged

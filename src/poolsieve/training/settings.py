@@ -1,0 +1,400 @@
+"""What a training run does: every setting in one place.
+
+A setting's default, limits and help are declared with its field; `poolsieve train` makes its options of them.
+This module needs no library, so that the help is there at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+
+from poolsieve.parameters import Choice, Interval, Several, check_parameters, parameter
+from poolsieve.view_settings import ViewSettings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MAX_POOL_SIZE = 256
+"""Merging keeps in one byte which image of a pool was the largest."""
+
+Merge = Literal["gated", "max"]
+Counting = Literal["shared", "separate"]
+
+_FROM_0 = Interval(low=0, whole=True)
+_FROM_1 = Interval(low=1, whole=True)
+_FROM_2 = Interval(low=2, whole=True)
+_BELOW_1 = Interval(low=0, high=1, open_high=True)
+_INSIDE_1 = Interval(low=0, high=1, open_low=True, open_high=True)
+
+NETWORKS, FRONT, POOLS = "Networks", "A front that learns", "Training pools"
+LEARNING, IMAGES, MEASURING = "Learning", "Views of images", "Selection and test"
+FIRST_LOOK, OFF_TOPIC = "First look", "Off-topic images"
+
+
+def option(
+    default: Any,
+    help: str,
+    allowed: Interval | Several | None = None,
+    *,
+    panel: str,
+    name: str | None = None,
+    shown: str | None = None,
+) -> Any:
+    """Declare a setting that can be given on the command line.
+
+    Args:
+        default: The default.
+        help: What it does. It is the field's documentation, too.
+        allowed: What it may be; what is one of a few words says so by its type.
+        panel: Heading of the help under which it stands.
+        name: Name of the option where it is not that of the setting; "--a/--b" for a choice of a and b.
+        shown: What the help calls the default, where that is more than its value.
+    """
+    metadata = {"help": help, "allowed": allowed, "panel": panel, "name": name, "shown": shown}
+    return field(default=default, metadata=metadata)
+
+
+def choices(hint: Any) -> tuple[str, ...]:
+    """What a setting of this type must be one of; empty if it is none of a few words."""
+    for part in (hint, *get_args(hint)):
+        if get_origin(part) is Literal:
+            return get_args(part)
+    return ()
+
+
+class _Settings:
+    """Settings that are checked as they were declared."""
+
+    def __post_init__(self) -> None:
+        for name, hint in get_type_hints(type(self)).items():
+            value, words = getattr(self, name), choices(hint)
+            if words and not (value is None and type(None) in get_args(hint)):
+                Choice(words).check(type(self).__name__, name, value)
+        check_parameters(self)
+
+
+@dataclass(frozen=True)
+class Optimization(_Settings):
+    """How weights are moved.
+
+    Attributes:
+        optimizer: "adamw" or "sgd".
+        learning_rate: The highest rate of a one-cycle schedule, or the rate of a constant one.
+        pretrained_rate: Share of that rate for layers that come with pretrained weights; new layers learn at
+            the full rate.
+        schedule: "one-cycle" rises for a fifth of the steps and then falls to nothing; "constant" stays.
+        weight_decay: Pull of the weights towards 0.
+        momentum: Momentum of SGD.
+        label_smoothing: Share of each target spread over all classes.
+        dropout: Share of the last features dropped while training.
+        averaging: Decay of the moving average of weights that is judged and kept; 0 keeps the weights.
+    """
+
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    learning_rate: float = option(
+        1e-3,
+        "Learning rate (its peak, if one-cycle).",
+        Interval(low=0, open_low=True),
+        panel=LEARNING,
+        name="--learning-rate",
+    )
+    pretrained_rate: float = parameter(0.4, Interval(low=0, high=1, open_low=True))
+    schedule: Literal["one-cycle", "constant"] = "one-cycle"
+    weight_decay: float = parameter(0.02, Interval(low=0))
+    momentum: float = parameter(0.9, _BELOW_1)
+    label_smoothing: float = parameter(0.02, _BELOW_1)
+    dropout: float = parameter(0.2, _BELOW_1)
+    averaging: float = parameter(0.99, _BELOW_1)
+
+
+@dataclass(frozen=True)
+class OutlierSettings(_Settings):
+    """How off-topic images are told by the density of features (paper, "Pooled Deep Outlier Detection").
+
+    Attributes:
+        reading: "combined" weighs density and the networks' own logits as validation data suggest; "density"
+            is the paper's: the density alone.
+        clusters: Numbers K of Gaussians to choose from.
+        mixture_pools: On-topic training pools that a mixture is fitted to, M.
+        histogram_pools: Validation pools of each count that say what scores mean.
+        largest_count: The largest count t that the histogram tells.
+        bins: Bins Q of the histogram.
+    """
+
+    reading: Literal["combined", "density"] = option(
+        "combined",
+        "With --task outlier: density is the paper's; combined also weighs the networks' own outputs.",
+        panel=OFF_TOPIC,
+        name="--reading",
+    )
+    clusters: tuple[int, ...] = parameter((1, 2, 3, 5, 8, 12), Several(_FROM_1))
+    mixture_pools: int = parameter(3000, Interval(low=10, whole=True))
+    histogram_pools: int = parameter(600, Interval(low=10, whole=True))
+    largest_count: int = parameter(5, _FROM_1)
+    bins: int = parameter(500, _FROM_1)
+
+
+@dataclass(frozen=True)
+class GlanceSettings(_Settings):
+    """How the glance is trained: the small network that looks at shrunken images first.
+
+    Attributes:
+        shrink: How many times smaller height and width become.
+        stop: Its copy of the backbone ends after this cut point; None copies all of it.
+        epochs: Epochs of balanced images, each drawn anew.
+        batch_images: Images in a step.
+    """
+
+    shrink: int = parameter(2, _FROM_1)
+    stop: str | None = option(
+        None,
+        "The glance is the backbone up to this cut point, such as block13.",
+        panel=FIRST_LOOK,
+        name="--glance-stop",
+        shown="all of it",
+    )
+    epochs: int = option(8, "Epochs of the glance.", _FROM_1, panel=FIRST_LOOK, name="--glance-epochs")
+    batch_images: int = parameter(64, _FROM_2)
+
+
+@dataclass(frozen=True)
+class TrainingSettings(_Settings):
+    """All settings of one training run; what each does stands with its field.
+
+    Attributes:
+        view_settings: How views beside the plain one are drawn.
+        optimization: How weights are moved.
+        outliers: How off-topic images are told by the density of features; None for plain classification.
+        glance: How the small network for the first look is trained; None makes none.
+    """
+
+    backbone: str = option("efficientnet-lite0", "Name of the backbone.", panel=NETWORKS)
+    cut: str | None = option(
+        None, "Cut point between front and back.", panel=NETWORKS, shown="the backbone's own"
+    )
+    weights: str | None = option(
+        None, "File of pretrained weights.", panel=NETWORKS, shown="those of the backbone"
+    )
+    pool_sizes: tuple[int, ...] = option(
+        (8,),
+        "Images in a pool; may be given several times.",
+        Several(Interval(low=2, high=MAX_POOL_SIZE, whole=True)),
+        panel=NETWORKS,
+        name="--pool-size",
+    )
+    counting: Counting = option(
+        "shared",
+        "With several pool sizes. shared: one network counts in pools of every size; separate: one network "
+        "for each size.",
+        panel=NETWORKS,
+    )
+    merge: Merge = option(
+        "gated",
+        "gated: a learnt gate before the maximum; max: the paper's plain maximum.",
+        panel=NETWORKS,
+    )
+    gate_width: int = option(
+        64, "Channels inside the gate; its cost is nearly proportional to it.", _FROM_1, panel=NETWORKS
+    )
+    tallies: bool = option(
+        False,
+        "Let the counting networks hear from the gate how many images of a pool look bad, beside what they "
+        "see in the merged features.",
+        panel=NETWORKS,
+    )
+    front: Literal["frozen", "tuned", "whole"] = option(
+        "frozen",
+        "frozen: keep the pretrained front; tuned: train its last blocks, see --tune-from; whole: train all "
+        "of it, as the paper does.",
+        panel=FRONT,
+    )
+    tune_from: str | None = option(
+        None,
+        "Train the blocks of the front after this cut point, such as block3; features up to it are cached. A "
+        "wrong name is answered with all of them.",
+        panel=FRONT,
+        shown="",
+    )
+    front_learns_from: Literal["images", "pools"] = option(
+        "images",
+        "images: a front that learns does so on single images, with the individual network and the cheap "
+        "head; pools: on pools, with all networks. A step on a pool of 8 costs about as much as one on 5 "
+        "images.",
+        panel=FRONT,
+    )
+    front_epochs: int = option(
+        0, "Epochs of a front that learns.", _FROM_0, panel=FRONT, shown="6 if the front learns"
+    )
+    individual_epochs: int = option(
+        4, "Epochs of the individual network; 0 keeps what it learnt with the front.", _FROM_0, panel=LEARNING
+    )
+    epochs: int = option(
+        20, "Epochs of each counting network; 0 keeps what it learnt with the front.", _FROM_0, panel=LEARNING
+    )
+    batch_images: int = option(  # batch normalisation needs two in a step
+        32, "Images in a step of the individual network.", _FROM_2, panel=LEARNING
+    )
+    batch_pools: int = option(
+        32, "Pools in a step; fewer need less memory where the front learns.", _FROM_2, panel=LEARNING
+    )
+    head_weight: float = option(
+        0.5, "Weight of the cheap head's loss beside that of the count.", Interval(low=0), panel=LEARNING
+    )
+    count_smoothing: float = option(
+        0.0,
+        "Share of a count's target that goes to its two neighbours, so that a reading that is wrong by one "
+        "costs less than one that is wrong by many.",
+        _BELOW_1,
+        panel=LEARNING,
+    )
+    compile: bool = option(
+        False,
+        "Let torch compile the steps: a minute for each network, then up to twice as fast. Needs a C++ "
+        "compiler; weights differ in the last digits from those without.",
+        panel=LEARNING,
+    )
+    seed: int = option(
+        0, "Seed of everything random.", Interval(low=0, high=2.0**63, whole=True), panel=LEARNING
+    )
+    pools_per_epoch: int = option(
+        4000,
+        "Training pools of one epoch, equally many of each size that a network serves.",
+        _FROM_2,
+        panel=POOLS,
+    )
+    shares: tuple[float, ...] | None = option(
+        None,
+        "Shares of training pools with 0, 1, ... r bad images, for the largest pool size; give it r + 1 "
+        "times.",
+        panel=POOLS,
+        name="--share",
+        shown="the paper's 40, 24, 12, 6, 6, 3, 3, 3, 3 %",
+    )
+    clean_share: float | None = option(
+        None,
+        "Least share of clean validation pools that are to be read as 0, such as 0.95; the bias of count 0 "
+        "is raised if need be. Clean pools that are not read so cost retests; a higher bias misses more.",
+        replace(_INSIDE_1, optional=True),
+        panel=POOLS,
+        shown="as it is learnt",
+    )
+    views: int = option(
+        6, "Cached views of each training image, the plain one included.", _FROM_1, panel=IMAGES
+    )
+    fresh_views: int = option(
+        0,
+        "Views of each training image drawn anew for every epoch of the counting networks, in place of the "
+        "cached ones: against learning by heart, for a pass through the front each.",
+        _FROM_0,
+        panel=IMAGES,
+    )
+    view_settings: ViewSettings = field(default_factory=ViewSettings)
+    resize_mode: Literal["pad", "stretch"] | None = option(
+        None,
+        "Stretch images to squares, or pad them with zeros.",
+        panel=IMAGES,
+        name="--stretch/--pad",
+        shown="stretch if all training images are squares already, else pad",
+    )
+    rotate_test: bool = option(
+        False,
+        "Rotate validation and test images at random too, as the paper does for knives.",
+        panel=IMAGES,
+    )
+    validation_pools: int = option(1000, "Fixed pools that select the best epoch.", _FROM_1, panel=MEASURING)
+    test_pools: int = option(4000, "Pools of the test split to report on.", _FROM_1, panel=MEASURING)
+    prevalence: float = option(
+        0.1, "Prevalence by which the best epoch is selected.", _INSIDE_1, panel=MEASURING
+    )
+    select_by: Literal["accuracy", "likelihood"] = option(
+        "accuracy",
+        "What selects the best epoch on validation pools: the paper's weighted accuracy, or the weighted "
+        "log-likelihood of the true counts, which suits tasks that are hard to count.",
+        panel=MEASURING,
+    )
+    optimization: Optimization = field(default_factory=Optimization)
+    outliers: OutlierSettings | None = None
+    glance: GlanceSettings | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tallies and self.merge == "max":
+            raise ValueError("the plain maximum has no gate to tally: use merge='gated' or no tallies")
+        if self.clean_share is not None and self.outliers is not None:
+            raise ValueError("clean_share is for classification: off-topic pools are read by their density")
+        if (self.front == "tuned") != (self.tune_from is not None):
+            raise ValueError(
+                f"front={self.front!r}, but tune_from={self.tune_from!r}: a front is tuned after a cut "
+                "point; give tune_from and leave front out, or give no tune_from and another front"
+            )
+        if self.front != "frozen" and self.front_learns_from == "images" and not self.epochs:
+            raise ValueError(
+                "a front that learns from images leaves the counting networks to train: give epochs"
+            )
+        if self.front == "frozen" and (self.front_epochs or not self.individual_epochs or not self.epochs):
+            raise ValueError(
+                "with a frozen front the individual and counting networks need at least one epoch each, and "
+                "the front none"
+            )
+        if self.front != "frozen" and not self.front_epochs:
+            raise ValueError(f"front={self.front!r} trains the front; give it front_epochs")
+        if self.shares is not None:
+            self.shares_of(max(self.pool_sizes))
+
+    def shares_of(self, pool_size: int) -> NDArray[np.float64]:
+        """Shares of training pools with 0..r bad images. Shape (pool_size + 1,)."""
+        from poolsieve.training.sampling import check_shares, pool_shares  # which need numpy
+
+        if self.shares is not None and pool_size == max(self.pool_sizes):
+            return check_shares(self.shares, pool_size)
+        return pool_shares(pool_size)
+
+    def to_json(self) -> dict[str, Any]:
+        """All settings as plain values."""
+        values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return values
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> TrainingSettings:
+        """The reverse of `to_json`.
+
+        Raises:
+            ValueError: A setting is missing, unknown or not allowed.
+        """
+        names = {entry.name for entry in fields(cls)}
+        if set(values) != names:
+            raise ValueError(f"no settings of a training run: {', '.join(sorted(names ^ set(values)))}")
+        made = {
+            name: PARTS[name](**_tuples(value)) if name in PARTS and value is not None else value
+            for name, value in _tuples(values).items()
+        }
+        return cls(**made)
+
+
+PARTS: dict[str, type[Any]] = {
+    "view_settings": ViewSettings,
+    "optimization": Optimization,
+    "outliers": OutlierSettings,
+    "glance": GlanceSettings,
+}
+"""Settings that are made of settings."""
+
+
+def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+
+def differing_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Which settings of two runs (as JSON) differ, as lines `name: old -> new`."""
+    lines = []
+    for name in dict.fromkeys([*new, *old]):
+        before, after = old.get(name), new.get(name)
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            lines += [f"{name}.{line}" for line in differing_settings(before, after)]
+        elif before != after:
+            lines.append(f"{name}: {before} -> {after}")
+    return lines
