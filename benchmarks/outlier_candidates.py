@@ -30,6 +30,7 @@ from sklearn.covariance import LedoitWolf
 from sklearn.neighbors import NearestNeighbors
 
 from poolsieve.bundles.config import OUTLIER_FILE
+from poolsieve.networks.trained import CONFIG_FILE, load_model
 from poolsieve.outliers import (
     FittedMixture,
     GaussianMixture,
@@ -42,7 +43,6 @@ from poolsieve.outliers.fitting import COVARIANCES
 from poolsieve.progress import Reporter
 from poolsieve.statistics import Estimate, auc_difference, auc_estimate, proportion
 from poolsieve.training.learners import badness
-from poolsieve.training.models import CONFIG_FILE, load_model
 from poolsieve.training.settings import TrainingSettings
 from poolsieve.training.split_features import ROTATION
 

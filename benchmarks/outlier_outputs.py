@@ -16,10 +16,10 @@ from torch import nn
 from poolsieve.images.datasets import load_dataset
 from poolsieve.images.reading import read_image
 from poolsieve.images.transforms import make_square
+from poolsieve.networks.trained import TrainedModel
 from poolsieve.progress import Reporter
 from poolsieve.training.features import ViewSet
 from poolsieve.training.inputs import CachedInputs
-from poolsieve.training.models import TrainedModel
 from poolsieve.training.network_outputs import read_images, read_pool_vectors
 from poolsieve.training.outliers import HELD_OUT_SHARE
 from poolsieve.training.sampling import PoolBatch, draw_pools, epoch_generator

@@ -20,7 +20,7 @@ def random_bundle(
     from poolsieve.calibration import Calibration, calibrate_counting, fit_scaling, roc_curve
     from poolsieve.export import save_bundle
     from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, load_backbone
-    from poolsieve.training.models import TrainedModel
+    from poolsieve.networks.trained import TrainedModel
 
     torch.manual_seed(0)
     rng = np.random.default_rng(0)

@@ -29,7 +29,7 @@ def small_bundle(folder: Path) -> Bundle:
         Preprocessing,
         SplitBackbone,
     )
-    from poolsieve.training.models import TrainedModel
+    from poolsieve.networks.trained import TrainedModel
 
     stages = {
         "first": nn.Sequential(nn.Conv2d(3, 6, 3, 4, bias=False), nn.BatchNorm2d(6), nn.ReLU()),

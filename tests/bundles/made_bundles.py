@@ -16,8 +16,8 @@ from poolsieve.networks import (
     SplitBackbone,
     load_backbone,
 )
+from poolsieve.networks.trained import TrainedModel, counting_networks, load_model, save_model
 from poolsieve.training import make_settings
-from poolsieve.training.models import TrainedModel, counting_networks, load_model, save_model
 
 SIZE = 64
 TINY = 32

@@ -12,11 +12,11 @@ from safetensors.torch import load_file
 from torch.nn import functional
 
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, load_backbone
+from poolsieve.networks.trained import TrainedModel, load_model, save_model
 from poolsieve.training import Optimization, TrainingSettings
 from poolsieve.training.disjoint_pools import GatedMax
 from poolsieve.training.front import FrontLearner, stem_features
 from poolsieve.training.inputs import CachedInputs
-from poolsieve.training.models import TrainedModel, load_model, save_model
 from poolsieve.training.run import train
 
 SETTINGS = TrainingSettings(

@@ -15,9 +15,9 @@ from poolsieve.engines import open_engine
 from poolsieve.export import export_run
 from poolsieve.export.recording import record_bundle
 from poolsieve.moderation import Moderator
+from poolsieve.networks.trained import load_model
 from poolsieve.progress import Reporter
 from poolsieve.training import Optimization, TrainingSettings
-from poolsieve.training.models import load_model
 from poolsieve.training.run import train
 from poolsieve.training.settings import GlanceSettings
 

@@ -24,11 +24,11 @@ from poolsieve.evaluation.scheme_runs import run_scheme
 from poolsieve.export import export_run, save_bundle
 from poolsieve.images.datasets import load_dataset
 from poolsieve.moderation import Moderator
+from poolsieve.networks.trained import load_model
 from poolsieve.progress import Reporter
 from poolsieve.schemes import Evidence, list_schemes, make_scheme
 from poolsieve.training import Optimization, TrainingSettings
 from poolsieve.training.inputs import CachedInputs
-from poolsieve.training.models import load_model
 from poolsieve.training.network_outputs import read_images, read_pool_vectors
 from poolsieve.training.outliers import fit_outliers
 from poolsieve.training.results import measure

@@ -15,11 +15,11 @@ from torch.nn import functional
 from poolsieve.calibration import Calibration
 from poolsieve.images import load_dataset
 from poolsieve.networks import PooledNetwork
+from poolsieve.networks.trained import load_model
 from poolsieve.progress import Reporter
 from poolsieve.training import Optimization, TrainingSettings, make_settings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.learners import CountingLearner, pool_figures, validation_pools
-from poolsieve.training.models import load_model
 from poolsieve.training.network_outputs import read_pools
 from poolsieve.training.results import measure
 from poolsieve.training.run import train

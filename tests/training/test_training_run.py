@@ -12,10 +12,10 @@ from rich.console import Console
 
 from poolsieve.calibration import Calibration
 from poolsieve.export import export_run
+from poolsieve.networks.trained import load_model
 from poolsieve.progress import Reporter
 from poolsieve.training import Optimization, TrainingSettings, make_settings
 from poolsieve.training.inputs import CachedInputs
-from poolsieve.training.models import load_model
 from poolsieve.training.network_outputs import read_images, read_pools
 from poolsieve.training.results import sensitivity_at, table_lines
 from poolsieve.training.run import train

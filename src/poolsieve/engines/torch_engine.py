@@ -21,7 +21,7 @@ from poolsieve.bundles.config import (
 )
 from poolsieve.engines.base import Engine, Precision, Run, one_by_one
 from poolsieve.networks import Gate, GlanceNetwork, IndividualNetwork, PooledNetwork, load_backbone
-from poolsieve.training.models import TrainedModel, counting_networks
+from poolsieve.networks.trained import TrainedModel, counting_networks
 
 
 class TorchEngine(Engine):

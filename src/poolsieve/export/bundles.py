@@ -37,7 +37,7 @@ from poolsieve.outliers import OutlierReadings
 
 if TYPE_CHECKING:
     from poolsieve.networks import SplitBackbone
-    from poolsieve.training.models import TrainedModel
+    from poolsieve.networks.trained import TrainedModel
 
 RESULTS_FILE = "results.json"
 _LOG = logging.getLogger(__name__)
@@ -73,8 +73,8 @@ def export_run(
     """
     _require_exporter()
     from poolsieve.networks import load_backbone
+    from poolsieve.networks.trained import load_model
     from poolsieve.training.claims import SETTINGS_FILE
-    from poolsieve.training.models import load_model
 
     run = Path(run_dir)
     if (run / SETTINGS_FILE).is_file() and not (run / CONFIG_FILE).is_file():

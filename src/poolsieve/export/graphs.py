@@ -24,7 +24,7 @@ from poolsieve.bundles.config import (
 )
 from poolsieve.bundles.graph_specs import GraphSpec, TensorSpec, graph_specs
 from poolsieve.networks import PooledNetwork, Preprocessing
-from poolsieve.training.models import TrainedModel
+from poolsieve.networks.trained import TrainedModel
 
 OPSET = 18
 """Version of the ONNX operators in the graphs, known to every engine."""

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from poolsieve.decoders import BeliefPropagation, CountNoise, Decoder, Readings, parse_decoder
-from poolsieve.decoders.base import Instance, Interval, parameter
 from poolsieve.decoders.binary_evidence import possibly_bad
 from poolsieve.designs import Pooling
+from poolsieve.parameters import Instance, Interval, parameter
 from poolsieve.schemes.individual import Test
 from poolsieve.schemes.plausibility import Surprise, find_surprise
 from poolsieve.schemes.pooling import BalancedPools, Values

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from poolsieve.bundles.config import FRONT_GRAPH, INDIVIDUAL_GRAPH, BundleConfig
-from poolsieve.decoders.base import Instance, Interval, parameter
+from poolsieve.parameters import Instance, Interval, parameter
 from poolsieve.schemes.cost import FRONT, RETESTS, Part, Work
 from poolsieve.schemes.stages import BY_INDIVIDUAL, Stage, Undecided, register_stage
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.decoders.base import Interval, parameter
+from poolsieve.parameters import Interval, parameter
 from poolsieve.schemes.runner import Chunk, Images
 from poolsieve.schemes.stages import Stage, Undecided
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, BundleConfig
 from poolsieve.decoders import Readings
-from poolsieve.decoders.base import Interval, parameter
 from poolsieve.designs import Pooling, PoolingDesign, balanced_design
 from poolsieve.designs.feasibility import Parameters, broken_bound, larger
+from poolsieve.parameters import Interval, parameter
 from poolsieve.schemes.cost import FRONT, HEAD, Part
 from poolsieve.schemes.stages import Stage, Undecided, together
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.decoders import BeliefPropagation, Readings
-from poolsieve.decoders.base import Interval, parameter
 from poolsieve.designs import Pooling
+from poolsieve.parameters import Interval, parameter
 from poolsieve.schemes.looking import BOUNDS
 from poolsieve.schemes.pooling import BalancedPools, Values, design_from
 from poolsieve.schemes.stages import Undecided, register_stage

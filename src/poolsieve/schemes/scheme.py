@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poolsieve.decoders.base import Interval, parameter
+from poolsieve.parameters import Interval, parameter
 from poolsieve.schemes.cost import POOLS, Price, Work
 from poolsieve.schemes.decoded_pools import DecodedPools
 from poolsieve.schemes.disjoint_pools import DisjointPools

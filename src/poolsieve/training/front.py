@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from poolsieve.networks import IndividualNetwork, PooledNetwork
+from poolsieve.networks.trained import TrainedModel
 from poolsieve.training.features import require_finite
 from poolsieve.training.inputs import CachedInputs, Inputs
 from poolsieve.training.learners import (
@@ -30,7 +31,6 @@ from poolsieve.training.learners import (
     pool_figures,
     validation_pools,
 )
-from poolsieve.training.models import TrainedModel
 from poolsieve.training.network_outputs import read_pools
 from poolsieve.training.phases import Step
 from poolsieve.training.sampling import draw_pools, epoch_generator, split_by_shares

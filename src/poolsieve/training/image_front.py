@@ -8,11 +8,11 @@ from typing import cast
 import numpy as np
 from torch import Tensor, nn
 
+from poolsieve.networks.trained import TrainedModel
 from poolsieve.training.compiling import maybe_compiled
 from poolsieve.training.front import stem_features
 from poolsieve.training.inputs import Inputs
 from poolsieve.training.learners import BalancedLearner, head_loss, image_aucs, image_loss, image_networks
-from poolsieve.training.models import TrainedModel
 from poolsieve.training.phases import Step
 from poolsieve.training.settings import TrainingSettings
 

@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork
+from poolsieve.networks.trained import TrainedModel
 from poolsieve.outliers import FittedMixture, OutlierReading, OutlierReadings, fit_mixture, make_reading
 from poolsieve.outliers.model import swapped
 from poolsieve.progress import Reporter
 from poolsieve.training.inputs import CachedInputs
-from poolsieve.training.models import TrainedModel
 from poolsieve.training.network_outputs import read_images, read_pool_vectors
 from poolsieve.training.sampling import draw_clean_pools, draw_pools, epoch_generator
 from poolsieve.training.settings import OutlierSettings, TrainingSettings

@@ -10,10 +10,10 @@ from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
 from poolsieve.networks import multiply_adds
+from poolsieve.networks.trained import TrainedModel
 from poolsieve.outliers import OutlierReadings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.learners import badness
-from poolsieve.training.models import TrainedModel
 from poolsieve.training.sampling import PoolBatch, draw_pools, epoch_generator, split_by_shares
 from poolsieve.training.settings import TrainingSettings
 from poolsieve.training.validation import counted, judge_images

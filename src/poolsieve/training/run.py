@@ -20,6 +20,7 @@ from poolsieve.files import write_atomically
 from poolsieve.folders import DISK_FULL, check_folder
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.networks import Gate, GlanceNetwork, IndividualNetwork, SplitBackbone, load_backbone
+from poolsieve.networks.trained import TrainedModel, counting_networks, save_model
 from poolsieve.progress import Reporter, RunClock
 from poolsieve.training.checkpoints import PhaseState
 from poolsieve.training.claims import RunFolder, describe_run
@@ -30,7 +31,6 @@ from poolsieve.training.history import write_history
 from poolsieve.training.image_front import ImageFrontLearner
 from poolsieve.training.inputs import CachedInputs, PoolInputs
 from poolsieve.training.learners import CountingLearner, IndividualLearner
-from poolsieve.training.models import TrainedModel, counting_networks, save_model
 from poolsieve.training.outliers import fit_outliers
 from poolsieve.training.phases import Learner, run_phase
 from poolsieve.training.results import measure, table_lines

@@ -21,10 +21,10 @@ from poolsieve.calibration import (
 )
 from poolsieve.designs import balanced_design
 from poolsieve.networks import PooledNetwork
+from poolsieve.networks.trained import TrainedModel
 from poolsieve.outliers import OutlierReading, OutlierReadings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.learners import validation_pools
-from poolsieve.training.models import TrainedModel
 from poolsieve.training.network_outputs import read_images, read_pool_vectors, read_pools
 from poolsieve.training.sampling import PoolBatch, draw_clean_pools, epoch_generator
 from poolsieve.training.settings import TrainingSettings

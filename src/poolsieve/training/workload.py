@@ -5,7 +5,7 @@ from __future__ import annotations
 from poolsieve.images.datasets import SPLITS, ImageDataset
 from poolsieve.networks import multiply_adds
 from poolsieve.networks.cost import stage_multiply_adds
-from poolsieve.training.models import TrainedModel
+from poolsieve.networks.trained import TrainedModel
 from poolsieve.training.settings import TrainingSettings
 
 STEP = 3

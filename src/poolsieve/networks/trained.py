@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors.torch import save
@@ -25,8 +25,9 @@ from poolsieve.networks import (
 )
 from poolsieve.networks.pooled import Merge
 from poolsieve.networks.weights import read_safetensors
-from poolsieve.training.settings import Counting
 
+Counting = Literal["shared", "separate"]
+"""Whether pool sizes share the weights of the largest."""
 MODEL_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 FORMAT_VERSION = 1
