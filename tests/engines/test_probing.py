@@ -143,7 +143,7 @@ def test_a_death_that_may_be_chance_is_not_kept(processor, monkeypatch, death, w
     first = probe("torch", "low")
     assert first.usable and first.limit == "AVX2" and words in first.words
     processor.survives("None")
-    assert probe("torch", "low") == probing.Outcome(True, None, "")
+    assert probe("torch", "low") == probing.ProbeResult(True, None, "")
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ _read_before: dict[str, str | None] = {}
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProbeResult:
     """What is known of a precision on this processor.
 
     Attributes:
@@ -93,7 +93,7 @@ def ensure_precision(package: str, precision: str) -> None:
     os.environ[LIMIT] = outcome.limit
 
 
-def probe(package: str, precision: str) -> Outcome:
+def probe(package: str, precision: str) -> ProbeResult:
     """Run a small network in child processes until one survives, or look up how that ended before.
 
     Args:
@@ -112,11 +112,11 @@ def probe(package: str, precision: str) -> Outcome:
     return outcome
 
 
-def _try_limits(package: str, precision: str, given: str | None) -> tuple[Outcome, bool]:
+def _try_limits(package: str, precision: str, given: str | None) -> tuple[ProbeResult, bool]:
     """What was found, and whether it would be found again."""
     first = _attempt(package, precision, given)
     if first.end in ("ran", "refused"):
-        return Outcome(first.end == "ran", None, first.words), True
+        return ProbeResult(first.end == "ran", None, first.words), True
     attempts = [first]
     # A limit that somebody has set is only ever lowered.
     lower = _LIMITS if given is None else _LIMITS[_LIMITS.index(given) + 1 :] if given in _LIMITS else ()
@@ -126,9 +126,9 @@ def _try_limits(package: str, precision: str, given: str | None) -> tuple[Outcom
             break
     sure = all(attempt.end != "unsure" for attempt in attempts)
     if attempts[-1].end == "ran":
-        return Outcome(True, lower[len(attempts) - 2], f"without it, {first.words}"), sure
+        return ProbeResult(True, lower[len(attempts) - 2], f"without it, {first.words}"), sure
     tried = f", and with {LIMIT} from {lower[0]} down to {lower[-1]} too" if lower else ""
-    return Outcome(False, None, first.words + tried), sure
+    return ProbeResult(False, None, first.words + tried), sure
 
 
 def _attempt(package: str, precision: str, limit: str | None) -> _Attempt:
@@ -191,10 +191,10 @@ def _processor() -> list[str]:
     return [platform.machine(), platform.processor()]
 
 
-def _recorded(file: Path) -> Outcome | None:
+def _recorded(file: Path) -> ProbeResult | None:
     try:
         values = json.loads(file.read_bytes())
-        outcome = Outcome(**values)
+        outcome = ProbeResult(**values)
     except (OSError, ValueError, TypeError, RecursionError):
         return None
     whole = isinstance(outcome.words, str) and outcome.limit in (None, *_LIMITS)

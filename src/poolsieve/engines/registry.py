@@ -13,7 +13,7 @@ from poolsieve.engines.probing import ensure_precision
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _EngineEntry:
     """Where an engine is, what it needs, and with which precisions it might end the process."""
 
     package: str
@@ -24,11 +24,13 @@ class _Entry:
 
 
 _ENGINES = {
-    "openvino": _Entry("openvino", "openvino_engine", "OpenVinoEngine", "pip install openvino", ("low",)),
-    "onnxruntime": _Entry(
+    "openvino": _EngineEntry(
+        "openvino", "openvino_engine", "OpenVinoEngine", "pip install openvino", ("low",)
+    ),
+    "onnxruntime": _EngineEntry(
         "onnxruntime", "onnxruntime_engine", "OnnxRuntimeEngine", "pip install onnxruntime"
     ),
-    "torch": _Entry("torch", "torch_engine", "TorchEngine", "pip install 'poolsieve[train]'", ("low",)),
+    "torch": _EngineEntry("torch", "torch_engine", "TorchEngine", "pip install 'poolsieve[train]'", ("low",)),
 }
 """All engines, the fastest on a CPU first."""
 

@@ -15,7 +15,7 @@ from poolsieve.planning.candidate import Candidate, bounds_for
 from poolsieve.planning.head_comparison import beats_head
 from poolsieve.schemes import Scheme, make_scheme
 from poolsieve.schemes.cost import Price
-from poolsieve.schemes.pooling import PoolStage
+from poolsieve.schemes.pool_stage import PoolStage
 
 MOST_MATES = 5
 """Images with so many bad pool-mates or more are taken together."""

@@ -13,7 +13,7 @@ from poolsieve.designs import Pooling
 from poolsieve.parameters import Instance, Interval, parameter
 from poolsieve.schemes.individual import Test
 from poolsieve.schemes.plausibility import Surprise, find_surprise
-from poolsieve.schemes.pooling import BalancedPools, Values
+from poolsieve.schemes.pool_stage import BalancedPools, Values
 from poolsieve.schemes.stages import Undecided, register_stage
 
 NODE_LIMIT = 5000

@@ -10,7 +10,7 @@ import numpy as np
 from poolsieve.decoders import BeliefPropagation, Readings
 from poolsieve.decoders.binary_evidence import positive_pools_of
 from poolsieve.designs import Pooling, disjoint_design
-from poolsieve.schemes.pooling import PoolStage, Values
+from poolsieve.schemes.pool_stage import PoolStage, Values
 from poolsieve.schemes.stages import Undecided, register_stage
 
 

@@ -16,7 +16,7 @@ from poolsieve.schemes.disjoint_pools import DisjointPools
 from poolsieve.schemes.glance import Glance
 from poolsieve.schemes.head import Head
 from poolsieve.schemes.individual import Test
-from poolsieve.schemes.pooling import USUAL_POOL_SIZE, PoolStage
+from poolsieve.schemes.pool_stage import USUAL_POOL_SIZE, PoolStage
 from poolsieve.schemes.pools import Pools
 from poolsieve.schemes.runner import Chunk
 from poolsieve.schemes.stages import Decision, Stage, Undecided, make_stage
