@@ -1,7 +1,5 @@
 """Bundles whose one counting network serves several pool sizes."""
 
-import json
-
 import numpy as np
 import pytest
 import typer
@@ -65,15 +63,6 @@ def test_smaller_pools_get_the_first_outputs(shared):
     assert small.logits.flags.c_contiguous
     with pytest.raises(ValueError, match="reads pools of 2, 4, not of 3"):
         engine.pooled(features, gate, pools, 3)
-
-
-def test_a_bundle_from_before_networks_were_shared_loads_unchanged(folder, tiny_bundle):
-    values = json.loads((folder / "config.json").read_text())
-    del values["counting"]
-    put(folder / "config.json", json.dumps(values).encode())
-    old = load_bundle(folder)
-    assert old.config == tiny_bundle.config
-    assert (old.config.counting, old.config.network_sizes) == ("separate", (2, 4))
 
 
 def test_graphs_that_do_not_fit_the_sharing_are_found(shared, folder, tmp_path):

@@ -42,7 +42,9 @@ def test_turning_all_images_keeps_the_squares_and_inverts_the_median(sizes):
 def test_what_a_configuration_says_is_read_strictly():
     good = {"images": 4, "squares": 3, "aspects": [0.5, 1, 2]}
     assert read_training_shapes({"training_shapes": good}) == TrainingShapes(4, 3, (0.5, 1.0, 2.0))
-    assert read_training_shapes({}) is None
+    assert read_training_shapes({"training_shapes": None}) is None
+    with pytest.raises(ValueError, match="training_shapes is missing"):
+        read_training_shapes({})
     for change, message in (
         ({"images": 0}, "training_shapes.images is 0"),
         ({"squares": 5}, "5 squares among 4"),
