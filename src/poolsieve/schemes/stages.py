@@ -107,7 +107,7 @@ class Undecided:
         k = len(self.chunk)
         self.open, self.aside = np.ones(k, dtype=bool), np.zeros(k, dtype=bool)
         self.evidence, self._scores = np.zeros((k, 2)), np.zeros(k)
-        self._flags, self._decided_by = np.zeros(k, dtype=bool), np.full(k, "", dtype="<U10")
+        self._flags, self._decided_by = np.zeros(k, dtype=bool), np.full(k, "", dtype="<U32")
 
     def see(self, images: NDArray[np.intp], evidence: NDArray[np.float64]) -> None:
         """Add what was seen of images to what is known of them.
