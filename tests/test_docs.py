@@ -1,3 +1,5 @@
+import dataclasses
+import json
 import re
 import subprocess
 import sys
@@ -7,6 +9,8 @@ import pytest
 import typer
 
 from poolsieve.cli.main import app
+from poolsieve.planning.plans import load_plan
+from poolsieve.schemes import Glance, Pools, Scheme, Test, list_schemes, list_stages, make_scheme, make_stage
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -86,3 +90,53 @@ def test_the_decoder_of_the_docs_is_a_plugin(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "least-count" in done.stdout and "comp" in done.stdout
+
+
+def rows_of(page, first):
+    """Cells of the table whose heading begins with `first`."""
+    table = re.search(rf"^\| {re.escape(first)} \|.*?\n\n", page.read_text(), re.S | re.M).group()
+    lines = table.strip().splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+MODERATING = ROOT / "docs" / "moderating.md"
+
+
+def test_the_docs_list_the_stages_of_every_scheme():
+    told = {row[0].split("`")[1]: row[1] for row in rows_of(MODERATING, "`--scheme`")}
+    assert told.pop("auto")
+    made = {name: make_scheme(name, (4, 8)).stages for name in list_schemes()}
+    assert told == {name: " → ".join(stage.name for stage in stages) for name, stages in made.items()}
+
+
+def test_the_docs_list_every_stage_with_its_parameters_and_defaults():
+    told = {row[0].strip("`"): row[2] for row in rows_of(MODERATING, "stage")}
+    assert sorted(told) == list_stages()
+    assert told.pop("head") == "the same"  # as of the stage above it
+    for name, text in told.items():
+        defaults = {one.name: one.default for one in dataclasses.fields(make_stage(name))}
+        assert set(re.findall(r"`(\w+)`", text)) - {"mip", "bp"} == set(defaults), name
+        for parameter, value in re.findall(r"`(\w+)` (\.?\d+|true|false|`mip`)", text):
+            assert json.loads(value.replace(".", "0.").replace("`", '"')) == defaults[parameter], parameter
+
+
+def test_the_stages_of_the_docs_are_a_plan(tmp_path):
+    text = re.search(r"^```json\n(.*?)^```", MODERATING.read_text(), re.S | re.M).group(1)
+    (tmp_path / "plan.json").write_text(text)
+    scheme = load_plan(tmp_path / "plan.json", bundle="any")
+    assert [stage.name for stage in scheme.stages] == ["glance", "head", "test"]
+
+
+def test_the_scheme_of_the_docs_is_made():
+    line = re.search(r"^scheme = (Scheme\(.*\))$", MODERATING.read_text(), re.M).group(1)
+    names = {"Scheme": Scheme, "Glance": Glance, "Pools": Pools, "Test": Test}
+    assert eval(line, names) == Scheme((Glance(), Pools(pool_size=4), Test()), prevalence=0.01)
+
+
+def test_the_words_of_the_glossary_are_sorted_and_used():
+    glossary = ROOT / "docs" / "glossary.md"
+    rows = re.findall(r"^\| \*\*(.+?)\*\* \| .+ \|$", glossary.read_text(), re.M)
+    assert rows == sorted(rows) and len(rows) > 40
+    pages = " ".join(page.read_text() for page in PAGES if page != glossary)
+    for word in (word for row in rows for word in row.split(", ")):
+        assert re.search(rf"\b{word}", pages, re.I), word
