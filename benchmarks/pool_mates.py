@@ -37,8 +37,8 @@ from poolsieve.images.reading import read_image
 from poolsieve.images.transforms import plain_view
 from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.following import PlanFollower
-from poolsieve.schemes import Chunk, CostMeter, Evidence, Scheme, decoded_pools, make_scheme
-from poolsieve.schemes.look_alikes import decide_once, find_groups
+from poolsieve.schemes import Chunk, CostMeter, Evidence, Scheme, decoded_pools, look_alikes, make_scheme
+from poolsieve.schemes.look_alikes import find_groups
 
 CHUNK, FRAMES, FEW_FRAMES, SIZE = 100, 20, 5, 8
 PREVALENCE = 0.01
@@ -161,6 +161,10 @@ class Bench:
         cleared = cleared[np.argsort(self._records().head_logits[cleared])[::-1]]
         return Images(chosen, frames, firearms, ordinary, hunted[self.scores(hunted) > 0.5], cleared)
 
+    def _groups(self, numbers: Numbers) -> Numbers:
+        """Who looks alike of recorded images, which stand for their features."""
+        return find_groups(self._records().features[numbers]) if self._alike else np.arange(len(numbers))
+
     def _burst_of(self, image: int) -> Numbers:
         """Frames of one image, as if it had been photographed several times in a row."""
         rng = np.random.default_rng([1, image])
@@ -206,8 +210,8 @@ class Bench:
                 len(images),
                 gated=True,
             )
-            groups = find_groups(self._records().features[images]) if self._alike else np.arange(len(images))
-            decision = decide_once(scheme, chunk, np.random.default_rng([3, number]), groups)
+            with patch.object(look_alikes, "find_groups", self._groups):
+                decision = scheme.decide(chunk, np.random.default_rng([3, number]))
             clean = np.isin(images, list(self._ordinary))
             sought += decision.flags[~clean if all_bad else slice(1)].tolist()
             flagged += decision.flags[clean].tolist()

@@ -14,7 +14,6 @@ from poolsieve.images.reading import MAX_FRAMES
 from poolsieve.images.sources import Item, Loaded, read_views
 from poolsieve.moderation.verdicts import PoolReading, Verdict
 from poolsieve.schemes import Chunk, CostMeter, Decision, Evidence, Scheme, Test
-from poolsieve.schemes.look_alikes import decide_once
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
@@ -97,7 +96,7 @@ class ChunkJudge:
             len(images),
             gated=self._bundle.config.merge == "gated",
         )
-        decision = decide_once(scheme, chunk, np.random.Generator(np.random.PCG64([self._seed, number])))
+        decision = scheme.decide(chunk, np.random.Generator(np.random.PCG64([self._seed, number])))
         readings = _pool_readings(decision, first + places)
         for k, place in enumerate(places):
             verdicts[place] = Verdict(
@@ -188,10 +187,10 @@ def _pool_readings(decision: Decision, positions: NDArray[np.intp]) -> list[tupl
 
 
 def _note(decision: Decision, k: int, positions: NDArray[np.intp]) -> str | None:
-    if decision.stands_for is None or decision.stands_for[k] == k:
+    if decision.judged_with is None or decision.judged_with[k] == k:
         return decision.note
-    judged_with = positions[decision.stands_for[k]]
-    return f"looks like the image at position {judged_with}, and was judged with it"
+    other = positions[decision.judged_with[k]]
+    return f"looks like the image at position {other}, and was judged with it"
 
 
 def _rounded(values: NDArray[np.float64] | None, k: int) -> float | None:

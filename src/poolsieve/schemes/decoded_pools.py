@@ -65,7 +65,7 @@ class DecodedPools(BalancedPools):
     def _decide(self, undecided: Undecided, pooling: Pooling, readings: Readings) -> None:
         undecided.priors = undecided.posteriors()
         pooled = undecided.open & (pooling.image_weights > 0)
-        undecided.record_pools(pooling, readings, tell_prevalence=bool(pooled.all()))
+        undecided.record_pools(pooling, readings, tell_prevalence=True)
         noise = undecided.chunk.evidence.count_noise(pooling.pool_size)
         surprise = find_surprise(readings, pooling, noise, undecided.prevalence)
         if surprise is not None:
@@ -107,6 +107,7 @@ class DecodedPools(BalancedPools):
         doubtful = (posteriors >= DOUBTFUL) | possibly_bad(readings, pooling)[0]
         undecided.pool_scores = posteriors
         undecided.decide(undecided.open & ~doubtful, posteriors, False, "pools")
+        undecided.follow_stand_ins()
         undecided.note = surprise.note(int(undecided.open.sum()))
 
 

@@ -34,8 +34,7 @@ class DisjointPools(PoolStage):
         undecided.priors = undecided.posteriors()
         with undecided.chunk.meter.time("decoding"):
             scores = BeliefPropagation().decode(readings, pooling, undecided.priors).scores[0]
-        everyone = bool((pooling.image_weights > 0).all())
-        undecided.record_pools(pooling, readings, tell_prevalence=everyone)
+        undecided.record_pools(pooling, readings, tell_prevalence=True)
         undecided.pool_scores = scores
         positive = self.values(readings, pooling, undecided.priors[None])[0] > 0
         cleared = undecided.open & ~positive & (pooling.image_weights > 0)

@@ -1,21 +1,16 @@
 """Images that look alike are judged once, so that a burst of one scene does not fill a chunk's pools.
 
 Frames of a burst, and copies of one file, stand or fall together: in pools they are many bad images at once,
-which is what pools resolve worst. Of such a group only the one that looks worst takes part.
+which is what pools resolve worst. Of such a group only the one that looks worst is pooled.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from poolsieve.designs import NO_IMAGE, Pooling
-from poolsieve.schemes.runner import Chunk, Features
-from poolsieve.schemes.scheme import Scheme
-from poolsieve.schemes.stages import BY_INDIVIDUAL, Decision
+from poolsieve.schemes.runner import Chunk, Features, Images
 
 ALIKE = 0.95
 """Correlation of front features, less the chunk's mean, above which images look alike.
@@ -27,36 +22,26 @@ FEWEST_CHANNELS = 32
 """With fewer, unrelated images would be taken for alike."""
 
 
-def decide_once(
-    scheme: Scheme, chunk: Chunk, rng: np.random.Generator, groups: NDArray[np.intp] | None = None
-) -> Decision:
-    """Decide about a chunk; where it has pools, one image of each group that looks alike stands for all.
-
-    The others are clear if it is, and have a test of their own if it is flagged.
+def find_stand_ins(chunk: Chunk, images: Images) -> NDArray[np.intp]:
+    """For each image of a chunk the one that stands for it in pools, mostly itself.  # (k,).
 
     Args:
-        scheme: Decides.
-        chunk: The images.
-        rng: Deals them into pools.
-        groups: Who looks alike, by numbers from 0 on; None finds it in their front features.  # (k,)
+        chunk: The chunk.
+        images: Images that are to be pooled; the front is run on them.
     """
-    if not scheme.pools:
-        return scheme.decide(chunk, rng)
-    groups = find_groups(chunk.features(chunk.everyone)) if groups is None else groups
-    if len(groups) == groups.max() + 1:
-        return scheme.decide(chunk, rng)
-    worst = chunk.head_logits(chunk.everyone) if chunk.evidence.knows_head else np.zeros(len(chunk))
-    order = np.lexsort((-worst, groups))  # by group, the worst first
-    firsts = order[np.append(True, np.diff(groups[order]) > 0)]  # of each group, in their order
-    stands_for = firsts[groups]
-    standing = np.sort(firsts)
-    decision = scheme.decide(chunk.only(standing), rng)
-    return _spread(scheme, chunk, decision, standing, stands_for)
+    stand_ins = chunk.everyone
+    groups = find_groups(chunk.features(images)[images])
+    if len(groups) > groups.max() + 1:
+        worst = chunk.head_logits(images) if chunk.evidence.knows_head else np.zeros(len(images))
+        order = np.lexsort((-worst, groups))  # by group, the worst first
+        firsts = order[np.append(True, np.diff(groups[order]) > 0)]  # of each group, in their order
+        stand_ins[images] = images[firsts[groups]]
+    return stand_ins
 
 
 def find_groups(features: Features) -> NDArray[np.intp]:
     """Numbers, from 0 on, of groups of images that look alike.  # (k, C, H, W) -> (k,)."""
-    if features.shape[1] < FEWEST_CHANNELS:
+    if features.ndim != 4 or features.shape[1] < FEWEST_CHANNELS:
         return np.arange(len(features))
     means = features.mean(axis=(2, 3), dtype=np.float64)
     means -= means.mean(axis=0)
@@ -64,33 +49,3 @@ def find_groups(features: Features) -> NDArray[np.intp]:
     alike = means @ means.T >= ALIKE * np.outer(lengths, lengths)
     groups: NDArray[np.intp] = connected_components(alike, directed=False)[1].astype(np.intp)
     return groups
-
-
-def _spread(
-    scheme: Scheme,
-    chunk: Chunk,
-    decision: Decision,
-    standing: NDArray[np.intp],
-    stands_for: NDArray[np.intp],
-) -> Decision:
-    """A decision about the images that stand for others as one about all of the chunk."""
-    number = np.searchsorted(standing, stands_for)
-    scores, flags, decided_by = decision.scores[number], decision.flags[number], decision.decided_by[number]
-    others = stands_for != np.arange(len(chunk))
-    tested = np.flatnonzero(others & flags)
-    scores[tested] = chunk.evidence.image_scores(chunk.test(tested))
-    flags[tested], decided_by[tested] = scores[tested] > scheme.threshold, BY_INDIVIDUAL
-    pooling = decision.pooling
-    if pooling is not None:
-        numbers = np.append(standing, NO_IMAGE)  # the last entry answers for empty places
-        pooling = Pooling(numbers[pooling.pools], len(chunk), pool_size=pooling.pool_size)
-    return replace(
-        decision,
-        scores=scores,
-        flags=flags,
-        decided_by=decided_by,
-        pooling=pooling,
-        priors=None if decision.priors is None else decision.priors[number],
-        pool_scores=None if decision.pool_scores is None else decision.pool_scores[number],
-        stands_for=stands_for,
-    )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from poolsieve.decoders import CountNoise, Readings
 from poolsieve.designs import Pooling
 from poolsieve.schemes.prevalence import PrevalenceEstimator
@@ -62,13 +64,14 @@ def find_surprise(
     """
     sizes = pooling.pool_sizes
     estimator = PrevalenceEstimator()
-    estimator.add(noise.log_likelihoods(readings.counts[0]), sizes, pooling.images / float(sizes.sum()))
+    images = int(np.count_nonzero(pooling.image_weights))
+    estimator.add(noise.log_likelihoods(readings.counts[0]), sizes, images / float(sizes.sum()))
     own = estimator.estimate()
     assert own is not None
     if own.value > prevalence and estimator.gain_over(prevalence) > MOST_GAIN:
-        return Surprise(own.value, pooling.images, f"improbable at a prevalence of {prevalence:g}")
+        return Surprise(own.value, images, f"improbable at a prevalence of {prevalence:g}")
     # From here on every pool of a bad image holds another one on average.
     if own.value * (pooling.pool_size - 1) >= 1:
         reason = f"more than pools of {pooling.pool_size} can tell apart"
-        return Surprise(own.value, pooling.images, reason)
+        return Surprise(own.value, images, reason)
     return None

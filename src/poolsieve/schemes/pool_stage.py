@@ -17,6 +17,7 @@ from poolsieve.designs import Pooling, PoolingDesign, balanced_design
 from poolsieve.designs.feasibility import Parameters, broken_bound, larger
 from poolsieve.parameters import Interval, parameter
 from poolsieve.schemes.cost import FRONT, HEAD, Part
+from poolsieve.schemes.look_alikes import find_stand_ins
 from poolsieve.schemes.stages import Stage, Undecided, together
 
 USUAL_POOL_SIZE = 8
@@ -52,10 +53,15 @@ class PoolStage(Stage):
         return (self.pool_size,)
 
     def look(self, undecided: Undecided) -> None:
-        """Deal what is open into pools, read them, and decide by what they say."""
+        """Deal what is open into pools, read them, and decide by what they say.
+
+        Of images that look alike one is pooled. If it is clear the others are, else they are left to the next
+        stage.
+        """
         read = self._read(undecided)
         if read is not None:
             self._decide(undecided, *read)
+            undecided.follow_stand_ins()
 
     @abstractmethod
     def values(self, readings: Readings, pooling: Pooling, priors: Values) -> Values:
@@ -77,6 +83,9 @@ class PoolStage(Stage):
     def _read(self, undecided: Undecided) -> tuple[Pooling, Readings] | None:
         """Pools of all open images that are not set aside; None if there are too few."""
         chunk, images = undecided.chunk, undecided.open & ~undecided.aside
+        if images.sum() > self.pool_size:
+            undecided.stand_ins = find_stand_ins(chunk, np.flatnonzero(images))
+            images = images & (undecided.stand_ins == chunk.everyone)
         groups = self._groups(undecided, images)
         poolings = []
         if len(groups) == 1 and images.all():

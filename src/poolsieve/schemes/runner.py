@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -68,12 +67,6 @@ class _Kept:
     def take(self, number: int) -> NDArray[np.generic]:
         assert self._rows is not None
         return self._rows[number]
-
-    def only(self, images: Images) -> _Kept:
-        some = _Kept(len(images))
-        some._known = self._known[images]
-        some._rows = None if self._rows is None else tuple(rows[images] for rows in self._rows)
-        return some
 
 
 class Chunk:
@@ -150,13 +143,6 @@ class Chunk:
         """What the cheap head says of images, higher for worse.  # (len(images),)."""
         self._look(images)
         return self._heads.take(1)[images]  # type: ignore[return-value]
-
-    def only(self, images: Images) -> Chunk:
-        """Some of the images as a chunk, with what is known of them; the places of the others are empty."""
-        some = copy.copy(self)
-        some.pixels, some._places = self.pixels[images], self._places[images]
-        some._features, some._heads = self._features.only(images), self._heads.only(images)
-        return some
 
     def arrange(self, design: Pooling, rng: np.random.Generator) -> Pooling:
         """The design dealt over the chunk in a random order, numbered by the readable images.

@@ -49,7 +49,7 @@ class Decision:
         pool_scores: The decoder's score, before any test of the image alone.  # (k,)
         note: What one should know of this decision, such as a decoder that stopped at its limit.
         solved: False where a decoder stopped early; see `Decoding.solved`.
-        stands_for: The image that each was judged with because they look alike, mostly itself; None if all
+        judged_with: The image that each was cleared with because they look alike, mostly itself; None if all
             were judged by themselves.  # (k,)
     """
 
@@ -65,7 +65,7 @@ class Decision:
     pool_scores: NDArray[np.float64] | None = None
     note: str | None = None
     solved: bool = True
-    stands_for: NDArray[np.intp] | None = None
+    judged_with: NDArray[np.intp] | None = None
 
 
 @dataclass
@@ -81,6 +81,7 @@ class Undecided:
         aside: Open images that look so bad that pools are left to the others.  # (k,)
         evidence: Log-likelihoods (clear, bad) of what was seen of each image.  # (k, 2)
         later: Looks that are taken when somebody asks for posteriors.
+        stand_ins: The image that each looks like and is pooled for it, mostly itself.  # (k,)
         priors: As in `Decision`, like what follows.
     """
 
@@ -91,6 +92,7 @@ class Undecided:
     open: NDArray[np.bool_] = field(init=False)
     aside: NDArray[np.bool_] = field(init=False)
     evidence: NDArray[np.float64] = field(init=False)
+    stand_ins: NDArray[np.intp] = field(init=False)
     later: list[Callable[[Undecided], None]] = field(default_factory=list)
     priors: NDArray[np.float64] | None = None
     pool_scores: NDArray[np.float64] | None = None
@@ -101,12 +103,13 @@ class Undecided:
     _decided_by: NDArray[np.str_] = field(init=False)
     _seen: bool = False
     _pools: list[tuple[Pooling, Readings]] = field(default_factory=list)
-    _groups: tuple[NDArray[np.float64], NDArray[np.int64]] | None = None
+    _groups: tuple[NDArray[np.float64], NDArray[np.int64], float] | None = None
+    _judged_with: NDArray[np.intp] | None = None
 
     def __post_init__(self) -> None:
         k = len(self.chunk)
         self.open, self.aside = np.ones(k, dtype=bool), np.zeros(k, dtype=bool)
-        self.evidence, self._scores = np.zeros((k, 2)), np.zeros(k)
+        self.evidence, self._scores, self.stand_ins = np.zeros((k, 2)), np.zeros(k), np.arange(k)
         self._flags, self._decided_by = np.zeros(k, dtype=bool), np.full(k, "", dtype="<U32")
 
     def see(self, images: NDArray[np.intp], evidence: NDArray[np.float64]) -> None:
@@ -154,16 +157,42 @@ class Undecided:
         self._decided_by[which] = decided_by
         self.open &= ~which
 
+    def follow_stand_ins(self) -> None:
+        """Clear what looks like an image that is clear by now."""
+        judged = ~self.open[self.stand_ins] & ~self._flags[self.stand_ins]
+        followers = self.open & judged & (self.stand_ins != self.chunk.everyone)
+        if followers.any():
+            by = self._decided_by[self.stand_ins]
+            for name in np.unique(by[followers]):
+                self.decide(followers & (by == name), self._scores[self.stand_ins], False, str(name))
+            before = self.chunk.everyone if self._judged_with is None else self._judged_with
+            self._judged_with = np.where(followers, self.stand_ins, before)
+
     def record_pools(self, pooling: Pooling, readings: Readings, *, tell_prevalence: bool) -> None:
-        """Keep pools for the record, and where they hold all images for an estimate of the prevalence."""
+        """Keep pools for the record.
+
+        Args:
+            pooling: The pools.
+            readings: What was read of them.
+            tell_prevalence: Estimate the prevalence from these pools, if all images are in them but those
+                that others stand for.
+        """
         self._pools.append((pooling, readings))
         assert readings.log_likelihoods is not None
-        self._groups = (readings.log_likelihoods[0], pooling.pool_sizes) if tell_prevalence else None
+        pooled = pooling.image_weights > 0
+        if tell_prevalence and (pooled | (self.stand_ins != self.chunk.everyone)).all():
+            weight = np.count_nonzero(pooled) / float(pooling.pool_sizes.sum())
+            self._groups = readings.log_likelihoods[0], pooling.pool_sizes, weight
+        else:
+            self._groups = None
 
     def decision(self) -> Decision:
         """What was decided, when nothing is open any more."""
         assert not self.open.any(), "the last stage left images undecided"
-        groups, sizes = self._groups or (self.evidence, np.ones(len(self.chunk), dtype=np.int64))
+        groups, sizes, weight = self._groups or (
+            *(self.evidence, np.ones(len(self.chunk), dtype=np.int64)),
+            1.0,
+        )
         pooling, readings = together(self._pools) if self._pools else (None, None)
         return Decision(
             self._scores,
@@ -171,13 +200,14 @@ class Undecided:
             self._decided_by,
             groups,
             sizes,
-            len(self.chunk) / float(sizes.sum()),
+            weight,
             pooling,
             readings,
             self.priors,
             self.pool_scores,
             self.note,
             self.solved,
+            self._judged_with,
         )
 
 
