@@ -207,6 +207,13 @@ def test_a_file_of_stages_is_a_plan(tmp_path):
         choose_scheme(bundle, "auto", None, file, {})
 
 
+def test_a_scheme_of_ones_own_holds_all_its_parameters():
+    own = Scheme((Glance(), Test()))
+    assert choose_scheme(planted_bundle(), own, None, None, {"threshold": None}) == (own, None)
+    with pytest.raises(ValueError, match="leave out threshold"):
+        choose_scheme(planted_bundle(), own, None, None, {"threshold": 0.3})
+
+
 def test_every_stage_is_in_a_scheme_or_can_be_made_by_name():
     used = {stage.name for stages in SCHEMES.values() for stage in stages}
     assert used == set(list_stages())

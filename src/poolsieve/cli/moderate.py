@@ -52,7 +52,10 @@ def moderate(
         ),
     ] = "auto",
     plan: Annotated[
-        Path | None, typer.Option(help="Decide by this plan, a .json file of `poolsieve plan`.")
+        Path | None,
+        typer.Option(
+            help="Decide by this plan, a .json file of `poolsieve plan`, or by the list of stages in it."
+        ),
     ] = None,
     within: Annotated[
         float | None,

@@ -96,6 +96,8 @@ def inner_archives(verdicts: Iterable[Verdict]) -> list[str]:
 
 def warnings(moderator: Moderator, *, by_plan: bool) -> list[str]:
     """What one should know of the verdicts."""
+    from poolsieve.schemes.scheme import UNNAMED
+
     lines = []
     if chunks := moderator.totals.unfinished:
         lines.append(
@@ -103,7 +105,7 @@ def warnings(moderator: Moderator, *, by_plan: bool) -> list[str]:
             "was done; see the column note, and take another decoder (--decoder bp) or scheme if there are "
             "many"
         )
-    if by_plan:
+    if by_plan and moderator.scheme.name != UNNAMED:  # stages of one's own promise nothing
         lines += _out_of_plan(moderator)
     return lines
 

@@ -20,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 
 def choose_scheme(
     bundle: Bundle,
-    scheme: str,
+    scheme: str | Scheme,
     target: Target | None,
     plan: str | os.PathLike[str] | None,
     parameters: Mapping[str, Any],
@@ -29,7 +29,7 @@ def choose_scheme(
 
     Args:
         bundle: The bundle.
-        scheme: A scheme's name, or "auto".
+        scheme: A scheme, its name, or "auto".
         target: What the plans of "auto" must reach.
         plan: File of a plan, in place of the others.
         parameters: The scheme's; None stands for the default.
@@ -50,6 +50,10 @@ def choose_scheme(
     if scheme != AUTO:
         if target is not None:
             raise ValueError(f"a target is for the scheme auto, not for {scheme}")
+        if isinstance(scheme, Scheme):
+            if given:
+                raise ValueError(f"the scheme holds all its parameters; leave out {next(iter(given))}")
+            return scheme, None
         return make_scheme(scheme, sizes, **given), None
     if not bundle.has_recordings:
         if target is not None:
