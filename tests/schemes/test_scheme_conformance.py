@@ -17,6 +17,7 @@ from poolsieve.schemes import (
     Scheme,
     Test,
     check_scheme,
+    cost,
     list_schemes,
     make_scheme,
     register_stage,
@@ -157,7 +158,7 @@ class LooksInSecret(Glance):
         return chunk.evidence.of_glances(chunk.networks.glance(chunk.pixels[images]))
 
 
-SQUINT = register_part(Part("squint", "squints", "squint", ("glance",)))
+SQUINT = Part("squint", "squints", "squint", ("glance",))
 
 
 class Squints(Glance):
@@ -237,7 +238,16 @@ def test_the_suite_says_what_a_broken_stage_breaks(registry, kind, words):
         check_scheme(Scheme((stage,) if stage.decides else (stage, Test())))
 
 
-def test_a_part_of_ones_own_is_metered_like_any(registry):
+def test_a_bound_that_no_bad_image_reaches_is_noticed():
+    """One bad image of a pool of four has a posterior of a quarter."""
+    pools = Pools(pool_size=4, pools_per_image=1, retest_above=0.3)
+    with pytest.raises(AssertionError, match="networks that are sure miss no bad image"):
+        check_scheme(Scheme((pools, Test())))
+
+
+def test_a_part_of_ones_own_is_metered_like_any(registry, monkeypatch):
+    monkeypatch.setattr(cost, "_PARTS", dict(cost._PARTS))
+    register_part(SQUINT)
     check_scheme(Scheme((registered(Squints)(), Test())))
 
 

@@ -48,7 +48,7 @@ def pool_stages(draw):
     return Pools(
         pool_size=size,
         pools_per_image=draw(st.integers(1, 2)),
-        retest_above=draw(st.sampled_from([0.001, 0.01, 0.3])),
+        retest_above=draw(st.sampled_from([0.001, 0.01, 0.1])),
         **({"large_below": 0.005, "large_pool_size": 8} if size == 4 and draw(st.booleans()) else {}),
     )
 
