@@ -4,17 +4,12 @@ Every alteration is drawn from a seed, and enters its own hash into `config.json
 """
 
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
-
-sys.path.insert(0, str(Path(__file__).parent / "bundles"))
-
 from made_bundles import copy_bundle, make_bundle, put, sign
+from onnx import helper, numpy_helper
 
 from poolsieve.moderation import Moderator
 

@@ -1,20 +1,14 @@
 """Moderation with real networks on every engine that is installed."""
 
 import json
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parent / "bundles"))
-
 from drawn_firearms.photographs import load_photographs, photograph_view
 from made_bundles import CASES, make_bundle
-from poolsieve.schemes.graphs import used_graphs
+from typer.testing import CliRunner
 
 from poolsieve.cli.main import app
 from poolsieve.engines import list_engines, open_engine
@@ -140,7 +134,7 @@ def test_what_is_compiled_ahead_is_what_a_scheme_uses(bundle, photos, scheme, mo
     monkeypatch.setattr(engine, "_compile", lambda file: used.append(file) or compiled(file))
     judge = moderator(bundle, engine, scheme)
     list(judge.moderate(photos))
-    needed = used_graphs(judge.scheme, bundle.config)
+    needed = judge.scheme.graphs(bundle.config)
     if scheme == "oneshot" and judge.totals.meter.runs["retests"]:
         needed.append("individual.onnx")  # for what surprising pools leave in doubt
     assert used == needed[: len(used)]

@@ -10,13 +10,10 @@ import numpy as np
 import pytest
 from avx2_environment import avx2_environment
 from drawn_firearms.photographs import load_photographs, photograph_view
+from made_bundles import make_bundle
 from small_bundle import small_bundle
 
 from poolsieve.bundles import load_bundle
-
-sys.path.insert(0, str(Path(__file__).parent / "bundles"))
-
-from made_bundles import make_bundle
 
 HERE = Path(__file__).parent
 IMAGES = 24

@@ -1,15 +1,10 @@
 """`poolsieve bundles`: what it prints, writes and refuses."""
 
-import sys
-from pathlib import Path
-
 import pytest
 from typer.testing import CliRunner
 
 from poolsieve.bundles import load_bundle
 from poolsieve.cli.bundles import app
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "bundles"))
 
 
 @pytest.fixture(scope="module")

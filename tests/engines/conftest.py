@@ -1,11 +1,5 @@
-import sys
-from pathlib import Path
-
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "bundles"))
-
 from made_bundles import CASES, make_bundle
 
 
