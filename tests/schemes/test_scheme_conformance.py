@@ -217,7 +217,7 @@ BROKEN = [
     (DealsByNumber, "image that cannot be read changes no other image's pools"),
     (PaintsImages, "images are not changed"),
     (PaintsFeatures, "features of a chunk are not changed"),
-    (LooksInSecret, r"the meter counts what was run; counted nothing, run 100 of glance"),
+    (LooksInSecret, r"the meter counts what was run; counted nothing, run glance 100"),
     (CountsTwice, "the meter counts every image once"),
     (
         ReckonsTooLittle,

@@ -226,21 +226,21 @@ def _check_form(scheme: Scheme, decision: Decision, images: int) -> None:
 
 def _check_meter(chunk: Chunk) -> None:
     assert isinstance(chunk.networks, PlantedNetworks)
-    asked: Counter[tuple[str, ...]] = Counter()
+    asked, counted = Counter[str](), Counter[str]()
     for network, rows in chunk.networks.rows.items():
-        asked[PRICES[network]] += rows
-    counted: Counter[tuple[str, ...]] = Counter()
+        for name in PRICES[network]:
+            asked[name] += rows
     for part in list_parts():
-        counted[part.multiply_adds] += round(chunk.meter.runs[part.name])
+        for name in part.multiply_adds:
+            counted[name] += round(chunk.meter.runs[part.name])
     _require(chunk.meter.images == len(chunk), "the meter counts every image once")
     _require(
         +counted == +asked, f"the meter counts what was run; counted {_runs(counted)}, run {_runs(asked)}"
     )
 
 
-def _runs(runs: Counter[tuple[str, ...]]) -> str:
-    shown = ", ".join(f"{number} of {'+'.join(names)}" for names, number in sorted(runs.items()) if number)
-    return shown or "nothing"
+def _runs(runs: Counter[str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in runs.items() if number) or "nothing"
 
 
 def _check_work(scheme: Scheme, case: _Case) -> None:
