@@ -79,6 +79,26 @@ def test_the_decoder_of_the_docs_keeps_the_contract_and_is_compared(capsys, monk
     assert all(float(line.split()[1]) > 0.5 for line in lines)
 
 
+def test_the_stage_of_the_docs_keeps_the_contract_and_moderates(monkeypatch):
+    import numpy as np
+    from planted import PlantedEngine, planted_bundle, planted_pixels
+
+    from poolsieve.moderation import Moderator
+    from poolsieve.schemes import Scheme, Test, cost, stages
+
+    monkeypatch.setattr(stages, "_REGISTRY", dict(stages._REGISTRY))
+    monkeypatch.setattr(cost, "_PARTS", dict(cost._PARTS))
+    text = (ROOT / "docs" / "moderating.md").read_text()
+    names = {"__name__": "__main__"}  # so that it checks itself
+    exec(re.search(r"^## Stages of your own$.*?```python\n(.*?)```", text, re.S | re.M).group(1), names)
+    truth = np.arange(50) == 7
+    scheme = Scheme((names["BothWays"](), Test()))
+    moderator = Moderator(planted_bundle(), PlantedEngine(), scheme, seed=1)
+    verdicts = list(moderator.moderate(list(planted_pixels(truth))))
+    assert [verdict.flagged for verdict in verdicts] == truth.tolist()
+    assert {verdict.decided_by for verdict in verdicts} == {"both_ways", "individual"}
+
+
 def test_the_decoder_of_the_docs_is_a_plugin(tmp_path):
     (tmp_path / "my_decoder.py").write_text(own_decoder_examples()[0])
     arguments = ["--plugin", "my_decoder.py:LeastCount", "-d", "comp", "-p", "0.02", "--chunks", "50"]

@@ -8,11 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
-
-sys.path.insert(0, str(Path(__file__).parent / "bundles"))
-
 from made_bundles import make_bundle
+from PIL import Image
 
 import poolsieve
 

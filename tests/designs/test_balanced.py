@@ -1,7 +1,7 @@
 """Balanced designs: every feasible size, every refusal, and the same design for the same seed."""
 
 import re
-import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -115,14 +115,16 @@ def test_edge_switching_is_the_same_on_every_machine():
     assert PoolingDesign(pools, 100).fingerprint[:16] == "4a266d96825a1357"
 
 
-def test_ten_thousand_images_take_seconds_and_little_memory():
-    started = time.perf_counter()
+def test_ten_thousand_images_take_little_memory():
+    """The matrix alone would have 50 million entries."""
+    tracemalloc.start()
     design = balanced_design(10_000, 8, 4)
-    assert time.perf_counter() - started < 5
-    assert design.shape == (5000, 10_000)
     pools = edge_switching(10_000, 8, 4, np.random.default_rng(0))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert design.shape == (5000, 10_000)
     assert PoolingDesign(pools, 10_000).guarantees.max_shared == 1
-    assert time.perf_counter() - started < 10
+    assert most < 20_000_000
 
 
 @pytest.mark.parametrize(

@@ -314,7 +314,6 @@ PROMISE = 1_100_000_000
 """Bytes, as docs/security.md has it."""
 MANY_READERS = """
 import sys
-sys.path[:0] = sys.argv[2:]
 from planted import PlantedEngine, planted_bundle
 from poolsieve.moderation import Moderator
 from poolsieve.schemes import make_scheme
@@ -371,9 +370,10 @@ def test_memory_stays_below_the_promise_with_eight_readers(tmp_path):
     (tmp_path / "photos").mkdir()
     for number, kind in enumerate((0, 1, 2, 0, 3, 1, 2, 4)):
         (tmp_path / f"photos/{number}").write_bytes(large[kind])
-    command = [sys.executable, "-c", MANY_READERS, str(tmp_path / "photos"), str(Path(__file__).parents[1])]
+    command = [sys.executable, "-c", MANY_READERS, str(tmp_path / "photos")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     most = 0
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
             most = max(most, proportional_bytes(process.pid))
             time.sleep(0.02)

@@ -1,7 +1,5 @@
 """Plans change with the share of bad images: a flood and a calm."""
 
-import time
-
 import numpy as np
 import pytest
 from noisy import NoisyEngine, noisy_pixels, record
@@ -130,7 +128,7 @@ def test_the_estimate_covers_the_truth(planned):
     assert covered >= 6
 
 
-def test_changing_plans_takes_no_time(planned):
+def test_plans_change_to_one_that_is_at_hand(planned):
     bundle, plans = planned
     follower = PlanFollower(plans, bundle.config.pool_sizes, 0.001)
     moderator = moderator_of(planned)
@@ -147,10 +145,9 @@ def test_changing_plans_takes_no_time(planned):
         list(moderator.moderate(list(pixels)))
     finally:
         PlanFollower.observe = original
-    begin = time.monotonic()
     switch = follower.observe(decisions[0], follower.chunk_size, 0)
-    assert time.monotonic() - begin < 1
     assert switch is not None
+    assert any(switch.plan is plan for plan in plans)  # nothing is searched while images wait
     assert switch.plan.prevalence >= 0.2
 
 

@@ -2,6 +2,7 @@
 
 from poolsieve.engines.base import Engine, FrontFeatures, HeadOutput, NetworkOutput
 from poolsieve.engines.comparison import EngineComparison, compare_engines
+from poolsieve.engines.conformance import check_engine
 from poolsieve.engines.registry import list_engines, open_engine
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "FrontFeatures",
     "HeadOutput",
     "NetworkOutput",
+    "check_engine",
     "compare_engines",
     "list_engines",
     "open_engine",

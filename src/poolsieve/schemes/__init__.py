@@ -1,5 +1,6 @@
 """Schemes: lists of stages that decide about chunks of images, all on the same runner and cost meter."""
 
+from poolsieve.schemes.conformance import check_scheme
 from poolsieve.schemes.cost import CostMeter
 from poolsieve.schemes.decoded_pools import DecodedPools
 from poolsieve.schemes.disjoint_pools import DisjointPools
@@ -29,6 +30,7 @@ __all__ = [
     "Stage",
     "Test",
     "Undecided",
+    "check_scheme",
     "list_schemes",
     "list_stages",
     "make_scheme",

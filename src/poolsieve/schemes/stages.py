@@ -1,7 +1,8 @@
 """Stages, of which schemes are made: what each looks at, what that costs, and what it decides.
 
 A stage looks at the images that are still undecided, clears or flags some of them, and hands on the rest. To
-add one, derive from `Stage` in a file of its own and register it.
+add one, derive from `Stage` in a file of its own and register it; `check_scheme` says whether it keeps the
+contract.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Decision:
     Attributes:
         scores: Higher is worse.  # (k,)
         flags: Which images are bad.  # (k,)
-        decided_by: The stage that decided: "pools", "individual", "head" or "glance".  # (k,)
+        decided_by: The stage that decided: "pools" for all stages with pools, "individual" for the individual
+            network, else its name.  # (k,)
         likelihoods: Log-likelihoods of the number of bad images in groups that the prevalence can be
             estimated from: all pools, or all single images (as groups of one).  # (groups, r + 1)
         group_sizes: Images in each group.  # (groups,)
@@ -154,7 +156,7 @@ class Undecided:
         """
         self._scores[which] = scores[which]
         self._flags[which] = flags if isinstance(flags, bool) else flags[which]
-        self._decided_by[which] = decided_by
+        self._decided_by = np.where(which, decided_by, self._decided_by)  # as wide as the longest name
         self.open &= ~which
 
     def follow_stand_ins(self) -> None:
