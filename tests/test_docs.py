@@ -90,7 +90,7 @@ def test_the_stage_of_the_docs_keeps_the_contract_and_moderates(monkeypatch):
     monkeypatch.setattr(cost, "_PARTS", dict(cost._PARTS))
     text = (ROOT / "docs" / "moderating.md").read_text()
     names = {"__name__": "__main__"}  # so that it checks itself
-    exec(re.search(r"^## Stages of your own$.*?```python\n(.*?)```", text, re.S | re.M).group(1), names)
+    exec(re.search(r"^### Stages of your own$.*?```python\n(.*?)```", text, re.S | re.M).group(1), names)
     truth = np.arange(50) == 7
     scheme = Scheme((names["BothWays"](), Test()))
     moderator = Moderator(planted_bundle(), PlantedEngine(), scheme, seed=1)

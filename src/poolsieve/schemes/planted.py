@@ -79,6 +79,9 @@ def planted_config(pool_sizes: Sequence[int], merge: Merge) -> BundleConfig:
         files={},
         versions={},
         glance=GlanceRecord(shrink=2, stop=None),
+        counting="separate",
+        tallies=0,
+        training_shapes=None,
     )
 
 
