@@ -39,7 +39,7 @@ def test_outputs_that_are_not_finite_are_an_error(made, tmp_path, name, file, ki
     folder = copy_bundle(made("tiny-gated").bundle.path, tmp_path / "copy")
     with_last_layer(folder, file, kind=kind, constant=constant)
     scheme = {"glance.onnx": "glance", "pooled-4.onnx": "dorfman"}.get(file, "cascade")
-    options = {"dorfman": {"pool_size": 4}, "cascade": {"clear_below": 0.0}}.get(scheme, {})
+    options = {"dorfman": {"pool_size": 4}, "cascade": {"clear_below": 1e-12}}.get(scheme, {})
     judge = Moderator.load(folder, engine=name, scheme=scheme, threads=1, **options)
     images = np.random.default_rng(0).integers(0, 256, (6, 32, 32, 3), dtype=np.uint8)
     with pytest.raises(ValueError, match=rf"{file} gives \w+ that are not finite.* {name}.*anew"):

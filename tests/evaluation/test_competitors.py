@@ -13,7 +13,7 @@ from poolsieve.evaluation.context import EvaluationContext
 from poolsieve.evaluation.metrics import ImageTally
 from poolsieve.evaluation.mixtures import draw_mixture
 from poolsieve.export.readings import record_readings
-from poolsieve.schemes import Evidence
+from poolsieve.schemes import Evidence, make_scheme
 
 LABELS = np.array([1] * 60 + [0] * 300)
 F, GATE = COST.front / COST.whole, COST.gate / COST.whole
@@ -145,7 +145,7 @@ def test_tuning_a_decoder_finds_the_best_point_of_its_grid():
     best = detection_product(context.mixture, context.run(setup.scheme).flags)
     assert setup.tuned.startswith("penalty=")
     for decoder in ("classo:penalty=0.3,threshold=0.5", "classo:penalty=1.0,threshold=0.25", "classo"):
-        other = type(setup.scheme)(decoder=decoder, prevalence=0.05)
+        other = make_scheme("oneshot", context.pool_sizes, decoder=decoder, prevalence=0.05)
         assert detection_product(context.mixture, context.run(other).flags) <= best
 
 
