@@ -34,10 +34,9 @@ class Interval:
             return self.optional
         if not isinstance(value, numbers.Real) or isinstance(value, bool):
             return False
-        number = float(value)
-        above = self.low < number if self.open_low else self.low <= number
-        below = number < self.high if self.open_high else number <= self.high
-        return above and below and (not self.whole or number.is_integer())
+        above = self.low < value if self.open_low else self.low <= value
+        below = value < self.high if self.open_high else value <= self.high
+        return bool(above and below and (not self.whole or value == int(value)))
 
     @property
     def limits(self) -> str:
