@@ -34,9 +34,10 @@ class Interval:
             return self.optional
         if not isinstance(value, numbers.Real) or isinstance(value, bool):
             return False
-        above = self.low < value if self.open_low else self.low <= value
-        below = value < self.high if self.open_high else value <= self.high
-        return bool(above and below and (not self.whole or value == int(value)))
+        number: Any = value  # which may be too long for a float
+        above = self.low < number if self.open_low else self.low <= number
+        below = number < self.high if self.open_high else number <= self.high
+        return bool(above and below and (not self.whole or number == int(number)))
 
     @property
     def limits(self) -> str:
