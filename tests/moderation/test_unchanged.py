@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 import pytest
-from planted import WAYS, moderator_by, planted_pixels
+from planted import WAYS, Doubting, moderator_by, planted_pixels
 
 DIGESTS = {
     "adaptive": "0f113e4c0b23c15d",
@@ -23,8 +23,13 @@ def rounded(value):
     return None if value is None else round(value, 4)  # the last digits may depend on the processor
 
 
+def sure_glance(self, images):
+    return (self.head_confidence * (2.0 * self.looks_bad(images) - 1)).astype(np.float32)
+
+
 @pytest.mark.parametrize("way", WAYS)
-def test_verdicts_are_what_they_were(way):
+def test_verdicts_are_what_they_were(way, monkeypatch):
+    monkeypatch.setattr(Doubting, "glance", sure_glance)
     shares = np.repeat([0.01, 0.05, 0.2], 140)
     truth = np.random.default_rng(11).random(len(shares)) < shares
     digest = hashlib.sha256()
