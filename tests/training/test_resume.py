@@ -45,7 +45,7 @@ train(data, out, settings, cache_dir=out / "cache", backbone=small_backbone())
 def start(task):
     def call(out, optimizer, front, seconds=0.0):
         here = Path(__file__).parent
-        path = os.pathsep.join([str(here), str(here.parent), os.environ.get("PYTHONPATH", "")])
+        path = os.pathsep.join([str(here), *sys.path])
         environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
         return subprocess.Popen(
             [sys.executable, "-c", SCRIPT, task, out, optimizer, front, str(seconds)],
