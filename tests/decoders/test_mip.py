@@ -119,7 +119,7 @@ def test_ties_are_broken_the_same_way_each_time():
 
 @pytest.mark.parametrize("solver", ["native", "highs"])
 def test_a_node_limit_is_reported(paper_design, solver):
-    counts = noisy_counts(paper_design, 0.2, 20, np.random.default_rng(3))
+    counts = noisy_counts(paper_design, 0.2, 6, np.random.default_rng(3))
     limited = MIP(0.3, solver, node_limit=1).decode(counts, paper_design)
     assert not limited.solved.all()
     value = objective_of(limited.flags, counts, 0.3, paper_design)
