@@ -51,7 +51,7 @@ test: install-dev lint
 # What computes in vectors, once more as on a processor without AVX-512.
 test-avx2: TEST_SECONDS = 1200
 test-avx2: install-dev
-	$(BIN)/python tests/avx2_environment.py $(PYTEST) tests/engines tests/networks/test_pooled_networks.py tests/schemes/test_schemes.py \
+	$(BIN)/python tests/avx2_environment.py $(PYTEST) tests/engines tests/networks/test_pooled_networks.py \
 		tests/moderation/test_engines_agree.py
 
 lint: install-dev
