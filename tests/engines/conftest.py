@@ -1,5 +1,5 @@
 import pytest
-import torch
+from bundle_fixtures import one_thread  # noqa: F401
 from made_bundles import CASES, make_bundle
 
 
@@ -20,11 +20,3 @@ def made(tmp_path_factory):
 @pytest.fixture(params=CASES)
 def case(request, made):
     return made(request.param)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)

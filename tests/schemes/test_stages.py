@@ -149,6 +149,8 @@ def test_a_file_of_stages_is_a_plan(tmp_path):
     file.write_text('{"stages": [{"stage": "pools", "pool_size": 32}, {"stage": "test"}]}')
     with pytest.raises(ValueError, match=r"pool_size=32, but the bundle has networks for pools of 4, 8"):
         Moderator(bundle, Doubting(), choose_scheme(bundle, "auto", None, file, {})[0])
+    with pytest.raises(ValueError, match=r"none.json: there is no such file"):
+        choose_scheme(bundle, "auto", None, tmp_path / "none.json", {})
     file.write_text('{"stages": [{"stage": "head"}]}')
     with pytest.raises(ValueError, match=r"stages.json: head leaves images undecided"):
         choose_scheme(bundle, "auto", None, file, {})

@@ -1,4 +1,5 @@
 import pytest
+from bundle_fixtures import one_thread  # noqa: F401
 from drawn_shapes import draw_task
 
 from poolsieve.progress import Reporter
@@ -13,14 +14,3 @@ def task(tmp_path_factory):
 @pytest.fixture
 def quiet():
     return Reporter(quiet=True)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Small networks on a shared machine are fastest so."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)

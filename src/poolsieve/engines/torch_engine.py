@@ -104,17 +104,12 @@ def bundle_model(bundle: Bundle) -> TrainedModel:
         glance = GlanceNetwork(backbone, config.glance.shrink, config.glance.stop)
     model = TrainedModel(backbone, IndividualNetwork(backbone), counting, gate, config.merge, glance)
     tensors = load_tensors(bundle.read(WEIGHTS_FILE))
-    for prefix, part in model.parts().items():
-        start = f"{prefix}."
-        own = {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
-        try:
-            part.load_state_dict(own)
-        except RuntimeError as error:
-            raise ValueError(
-                f"{bundle.path / WEIGHTS_FILE} does not fit {config.backbone}: {error}"
-            ) from error
-        part.eval().requires_grad_(False)
-    backbone.eval()
+    try:
+        model.load_weights(tensors)
+    except RuntimeError as error:
+        raise ValueError(f"{bundle.path / WEIGHTS_FILE} does not fit {config.backbone}: {error}") from error
+    for part in model.parts().values():
+        part.requires_grad_(False)
     return model
 
 

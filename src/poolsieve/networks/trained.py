@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -56,6 +56,20 @@ class TrainedModel:
     gate: Gate
     merge: Merge
     glance: GlanceNetwork | None = None
+
+    def load_weights(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Give all parts their weights, named as in `parts`, and make them ready to run.
+
+        Raises:
+            RuntimeError: They do not fit.
+        """
+        for prefix, part in self.parts().items():
+            start = f"{prefix}."
+            part.load_state_dict(
+                {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
+            )
+        for module in (self.backbone, *self.parts().values()):
+            module.eval()
 
     @property
     def own_counting(self) -> dict[int, PooledNetwork]:
@@ -170,15 +184,10 @@ def load_model(folder: Path, backbone: SplitBackbone | None = None) -> TrainedMo
         glance=GlanceNetwork(backbone, **config["glance"]) if config["glance"] else None,
     )
     tensors, _ = read_safetensors(folder / MODEL_FILE)
-    for prefix, part in model.parts().items():
-        start = f"{prefix}."
-        own = {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
-        try:
-            part.load_state_dict(own)
-        except RuntimeError as error:
-            raise ValueError(f"{folder / MODEL_FILE} does not fit {folder / CONFIG_FILE}: {error}") from error
-    for module in (backbone, *model.parts().values()):
-        module.eval()
+    try:
+        model.load_weights(tensors)
+    except RuntimeError as error:
+        raise ValueError(f"{folder / MODEL_FILE} does not fit {folder / CONFIG_FILE}: {error}") from error
     return model
 
 

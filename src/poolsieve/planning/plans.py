@@ -168,6 +168,8 @@ def load_plan(path: str | os.PathLike[str], *, bundle: str) -> Plan | Scheme:
     Raises:
         ValueError: It is no plan, or one for another bundle, or stages that make no sense.
     """
+    if not Path(path).is_file():
+        raise ValueError(f"no plan {path}: there is no such file; see poolsieve plan --help")
     try:
         values = json.loads(Path(path).read_bytes())
         by_hand = isinstance(values, dict) and "stages" in values
