@@ -1,5 +1,7 @@
 """`poolsieve design`: what it prints, writes and refuses."""
 
+import re
+
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -22,6 +24,9 @@ def test_the_papers_matrix_is_described_drawn_and_written(tmp_path):
     assert "50 × 100" in result.output
     assert "two pools share at most 1 image" in result.output
     assert "fewest yes/no tests for k = 3" in result.output
+    assert re.search(
+        r"smallest sets with equal counts +│ 4: images \d+, \d+, \d+, \d+ count as", result.output
+    )
     assert any("⠀" <= character <= "⣿" for character in result.output)
     assert f"wrote {out}" in result.output
     assert PoolingDesign.load(out) == balanced_design(100, 8, 4, seed=5)

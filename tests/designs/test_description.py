@@ -114,10 +114,13 @@ def test_the_papers_matrix():
     assert facts.coherence == 1
     assert facts.normalised_coherence == 0.25
     assert facts.guaranteed_disjunctness == facts.exact_disjunctness == facts.disjunctness_limit == 3
-    assert facts.rip1_order == 8  # 2c
-    assert facts.robust_order == 4
-    assert facts.expansion == 2 / 8  # (k − 1)/(2c)
-    assert facts.error_factor == (7 - 4 * 0.25) / (1 - 2 * 0.25)
+    assert facts.rip1_order == 4  # c
+    assert facts.robust_bad == 2
+    assert facts.expansion == 5 / 8  # (2k − 1)/(2c): too large for an error factor
+    assert facts.error_factor is None
+    two = describe(balanced_design(100, 8, 4), bad=2)
+    assert two.expansion == 3 / 8
+    assert two.error_factor == (7 - 4 * 0.375) / (1 - 2 * 0.375) == 22
     # 166,751 sets of up to 3 of 100; 2^17 = 131,072 and 4^8 = 65,536 are too few.
     assert facts.fewest_binary_tests == 18
     assert facts.fewest_quantitative_tests == 9
@@ -127,32 +130,28 @@ def test_expansion_ends_with_the_orders():
     design = balanced_design(100, 8, 4)
     for bad in range(1, 12):
         facts = describe(design, bad)
-        assert (facts.expansion is not None) == (bad <= facts.rip1_order)
-        assert (facts.error_factor is not None) == (bad <= facts.robust_order)
+        assert (facts.expansion is not None) == (2 * bad <= 2 * facts.rip1_order)
+        assert (facts.error_factor is not None) == (bad <= facts.robust_bad)
+        assert facts.error_factor is None or bad < facts.collision.size
     assert describe(random_design(40, 20, 0.2)).rip1_order is None
 
 
 @pytest.mark.parametrize(
     "design", [balanced_design(30, 5, 3), grid_design(4, 4), doubly_regular(30, 5, 4), disjoint_design(12, 4)]
 )
-def test_expansion_holds_for_random_sets_of_images(design):
+def test_rip1_holds_for_random_vectors(design):
     rng = np.random.default_rng(0)
-    c = design.pools_per_image
-    for bad in range(1, describe(design, 1).rip1_order + 1):
-        epsilon = describe(design, bad).expansion
+    c, order = design.pools_per_image, describe(design, 1).rip1_order
+    for entries in range(1, order + 1):
+        epsilon = coherence(design) * (entries - 1) / (2 * c)
+        assert epsilon < 1 / 2
         for _ in range(50):
-            chosen = rng.choice(design.images, bad, replace=False)
-            reached = len(np.unique(design.pools_of[chosen]))
-            assert reached >= (1 - epsilon) * c * bad - 1e-9
-
-
-def test_a_square_grid_maps_four_images_with_alternating_signs_to_nothing():
-    # So RIP-1 of order 2c cannot hold for every design with single overlaps; see DesignDescription.
-    design = grid_design(3, 3)
-    corners = np.zeros(9)
-    corners[[0, 1, 3, 4]] = [1, -1, -1, 1]
-    assert (design.sparse @ corners == 0).all()
-    assert describe(design).rip1_order == np.count_nonzero(corners)
+            vector = np.zeros(design.images)
+            chosen = rng.choice(design.images, entries, replace=False)
+            vector[chosen] = rng.standard_normal(entries)
+            seen, length = np.abs(design.sparse @ vector).sum(), np.abs(vector).sum()
+            assert (1 - 2 * epsilon) * c * length - 1e-9 <= seen <= c * length + 1e-9
+            assert len(np.unique(design.pools_of[chosen])) >= (1 - epsilon) * c * entries - 1e-9
 
 
 @settings(deadline=None)

@@ -3,6 +3,7 @@
 from poolsieve.designs.balanced import balanced_design
 from poolsieve.designs.bernoulli import random_design
 from poolsieve.designs.coherence import coherence, normalised_coherence
+from poolsieve.designs.collisions import Collision, smallest_collision
 from poolsieve.designs.counting_bounds import fewest_binary_tests, fewest_quantitative_tests
 from poolsieve.designs.description import DesignDescription, describe
 from poolsieve.designs.disjoint import disjoint_design
@@ -14,6 +15,7 @@ from poolsieve.designs.regular import doubly_regular
 
 __all__ = [
     "NO_IMAGE",
+    "Collision",
     "DesignDescription",
     "Guarantees",
     "Pooling",
@@ -33,4 +35,5 @@ __all__ = [
     "plot_design",
     "random_design",
     "render_text",
+    "smallest_collision",
 ]

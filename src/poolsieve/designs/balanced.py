@@ -26,8 +26,9 @@ def balanced_design(images: int, pool_size: int, pools_per_image: int, seed: int
     """A design for n images with pools of r, every image in c pools, and single overlaps.
 
     Guarantees: all pools have r images, all images c pools, any two pools share at most one image and any
-    two images at most one pool. Hence the design is (c−1)-disjunct and has RIP-1 of order 2c (paper,
-    appendix "Choice of Φ").
+    two images at most one pool. Hence the design is (c−1)-disjunct, so that counts without error tell any
+    c − 1 bad images, and has RIP-1 of order c, so that ⌊c/2⌋ are recovered robustly. The paper states order
+    2c (appendix "Choice of Φ"), but two sets of c images may give the same counts (`smallest_collision`).
 
     Constructions are tried from the cheapest to the most persistent: array code, finite plane, quasi-cyclic
     with greedy shifts, random trades of images between pools. Images and pools are then numbered at random.

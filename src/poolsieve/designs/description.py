@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from poolsieve.designs.coherence import coherence, normalised_coherence
+from poolsieve.designs.collisions import Collision, smallest_collision
 from poolsieve.designs.counting_bounds import fewest_binary_tests, fewest_quantitative_tests
 from poolsieve.designs.disjunctness import (
     LARGEST_SEARCH_IMAGES,
@@ -20,10 +21,10 @@ from poolsieve.designs.pooling import Guarantees, Pooling
 class DesignDescription:
     """Facts about a design and what they imply for k = `bad` bad images among its n.
 
-    A word on RIP-1: the theorem behind it bounds ‖Φx‖₁ from below by (1 − 2ε)c‖x‖₁, which says something only
-    for ε < 1/2, that is up to `robust_order`. With single overlaps no vector of fewer than 2c entries other
-    than 0 is mapped to 0, but one of exactly 2c may be: in a square grid (c = 2) the corners of a rectangle
-    with alternating signs are. So read the order 2c that the paper states as the place where it ends.
+    A word on RIP-1 (paper, appendix): for vectors of up to s entries (1 − 2ε)c‖x‖₁ ≤ ‖Φx‖₁ ≤ c‖x‖₁ with
+    ε = λ(s − 1)/(2c), which says something only for ε < 1/2. That is order c with single overlaps, not the
+    2c that the paper states, where ε is still below 1: most designs map some vector of 2c entries to 0. And
+    the difference of two vectors of k entries has up to 2k: recovery of k bad images takes order 2k.
 
     Attributes:
         pools: Number of pools m.
@@ -37,13 +38,13 @@ class DesignDescription:
         exact_disjunctness: The largest k for which the design is k-disjunct; None if too large to search.
         disjunctness_limit: What no design with as many pools per image can exceed if it has fewer pools than
             images (Erdős, Frankl and Füredi); None if it has not.
-        rip1_order: Largest k with expansion ε < 1, which the paper's appendix gives as the order of RIP-1:
-            ⌈2c/λ⌉, hence 2c with single overlaps; None if images are in different numbers of pools.
-        robust_order: Largest k with ε < 1/2, up to which there is an error factor: ⌈c/λ⌉, hence c with single
-            overlaps; None as above.
+        rip1_order: Largest s with ε = λ(s − 1)/(2c) < 1/2: ⌈c/λ⌉, hence c with single overlaps; None if
+            images are in different numbers of pools.
+        robust_bad: Most bad images for which there is an error factor: half the RIP-1 order; None as above.
+        collision: The smallest two sets of images that give the same counts, by search.
         bad: Number of bad images k that the rest is about.
-        expansion: ε = λ(k − 1)/(2c): any k images are together in at least (1 − ε)ck pools. None if images
-            are in different numbers of pools, or if k is above the RIP-1 order.
+        expansion: ε of order 2k: any 2k images are together in at least (1 − ε)·2kc pools. None if images are
+            in different numbers of pools, or if ε ≥ 1.
         error_factor: (7 − 4ε)/(1 − 2ε), by which noise in the readings may grow in the recovered vector in
             ℓ1 norm; None unless ε < 1/2.
         fewest_binary_tests: Fewest pools of any design that finds k of n bad images by yes or no.
@@ -61,7 +62,8 @@ class DesignDescription:
     exact_disjunctness: int | None
     disjunctness_limit: int | None
     rip1_order: int | None
-    robust_order: int | None
+    robust_bad: int | None
+    collision: Collision
     bad: int
     expansion: float | None
     error_factor: float | None
@@ -81,7 +83,7 @@ class DesignDescription:
         )
         exact = self.exact_disjunctness
         irregular = "none: images in different numbers of pools"
-        beyond = irregular if self.rip1_order is None else f"none: k is above {self.rip1_order}"
+        beyond = irregular if self.rip1_order is None else "none: not below 1"
         return [
             ("pools × images", f"{self.pools} × {self.images}"),
             ("images per pool r", _range(self.pool_sizes)),
@@ -96,10 +98,11 @@ class DesignDescription:
                 "disjunctness, limit of the shape",
                 _or(self.disjunctness_limit, "none: not fewer pools than images"),
             ),
-            ("RIP-1 order (ε < 1)", _or(self.rip1_order, irregular)),
-            ("robust order (ε < 1/2)", _or(self.robust_order, irregular)),
-            (f"expansion ε at k = {self.bad}", _or(self.expansion, beyond)),
-            (f"error factor (7−4ε)/(1−2ε) at k = {self.bad}", _or(self.error_factor, "none: needs ε < 1/2")),
+            ("smallest sets with equal counts", str(self.collision)),
+            ("RIP-1 order (ε < 1/2)", _or(self.rip1_order, irregular)),
+            ("bad images recovered robustly", _or(self.robust_bad, irregular)),
+            (f"expansion ε of order 2k, k = {self.bad}", _or(self.expansion, beyond)),
+            (f"error factor (7−4ε)/(1−2ε), k = {self.bad}", _or(self.error_factor, "none: needs ε < 1/2")),
             (f"fewest yes/no tests for k = {self.bad}", str(self.fewest_binary_tests)),
             (f"fewest counting tests for k = {self.bad}", str(self.fewest_quantitative_tests)),
         ]
@@ -125,8 +128,10 @@ def describe(design: Pooling, bad: int | None = None) -> DesignDescription:
     k = max(1, guaranteed) if bad is None else bad
     if not 1 <= k <= design.images:
         raise ValueError(f"bad={k}: the number of bad images is 1 to {design.images}")
-    order = _largest_order(design, shared, 2 * heaviest)
-    expansion = shared * (k - 1) / (2 * heaviest) if order is not None and k <= order else None
+    order = _rip1_order(design, shared)
+    expansion = None if order is None else shared * (2 * k - 1) / (2 * heaviest)
+    if expansion is not None and expansion >= 1:
+        expansion = None
     return DesignDescription(
         pools=design.pool_count,
         images=design.images,
@@ -139,7 +144,8 @@ def describe(design: Pooling, bad: int | None = None) -> DesignDescription:
         exact_disjunctness=exact_disjunctness(design),
         disjunctness_limit=disjunctness_limit(design),
         rip1_order=order,
-        robust_order=_largest_order(design, shared, heaviest),
+        robust_bad=None if order is None else order // 2,
+        collision=smallest_collision(design),
         bad=k,
         expansion=expansion,
         error_factor=_error_factor(expansion),
@@ -148,11 +154,12 @@ def describe(design: Pooling, bad: int | None = None) -> DesignDescription:
     )
 
 
-def _largest_order(design: Pooling, shared: int, reach: int) -> int | None:
-    """Largest k with λ(k − 1) < reach, for designs with every image in as many pools."""
-    if not design.guarantees.equal_images or reach == 0:
+def _rip1_order(design: Pooling, shared: int) -> int | None:
+    """Largest s with λ(s − 1) < c, for designs with every image in as many pools."""
+    weight = int(design.image_weights[0])
+    if not design.guarantees.equal_images or weight == 0:
         return None
-    return -(-reach // shared) if shared else design.images
+    return -(-weight // shared) if shared else design.images
 
 
 def _error_factor(expansion: float | None) -> float | None:

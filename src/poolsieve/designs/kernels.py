@@ -238,3 +238,107 @@ def remove_blocks(pools, pools_of, ranks, budget, seed):
                 suspected[slot] = True
                 count += 1
     return True
+
+
+# ---- two sets with equal counts
+#
+# Images are added to one set or the other until every pool holds as many of both. A pool that holds more of
+# one must get an image of the other, so only the images of one such pool have to be tried at each step.
+
+
+@compiled_within
+def _add(residual, excess, pools_of, image, sign):
+    """Add an image to the first (+1) or the second (−1) set, or take it away by the opposite sign."""
+    for u in range(pools_of.shape[1]):
+        q = pools_of[image, u]
+        if q == EMPTY:
+            break
+        before = residual[q]
+        after = before + sign
+        residual[q] = after
+        excess[0] += max(after, 0) - max(before, 0)
+        excess[1] += max(-after, 0) - max(-before, 0)
+
+
+@compiled_within
+def _unequal_pool(residual, pools_of, chosen, depth):
+    """A pool that holds more of one set than of the other."""
+    for d in range(depth + 1):
+        for u in range(pools_of.shape[1]):
+            q = pools_of[chosen[d], u]
+            if q == EMPTY:
+                break
+            if residual[q] != 0:
+                return q
+    return EMPTY
+
+
+@compiled
+def equal_counts(pools, pools_of, pool_count, most, steps, chosen, signs):
+    """Look for two sets of up to `most` images each that no pool tells apart.
+
+    Args:
+        pools: Images of each pool, EMPTY behind them.  # (m, r)
+        pools_of: Pools of each image, EMPTY behind them.  # (n, c)
+        pool_count: m.
+        most: Largest set k.
+        steps: Images that may be tried.
+        chosen: Written to: the images of both sets.  # (2·most,)
+        signs: Written to: +1 for the first set, −1 for the second.  # (2·most,)
+
+    Returns:
+        Images in both sets together, 0 if there are no such sets; whether larger sets are left to look at
+        (1, or 0); steps that are left, −1 if they did not suffice.
+    """
+    images, weight = pools_of.shape
+    size = pools.shape[1]
+    residual = np.zeros(pool_count, dtype=np.int64)
+    excess = np.zeros(2, dtype=np.int64)  # places in which the first set is ahead, and the second
+    where = np.zeros(2 * most, dtype=np.int64)
+    place = np.zeros(2 * most, dtype=np.int64)
+    held = np.zeros(2, dtype=np.int64)  # images of each set
+    cut = 0
+    for first in range(images):  # the smallest image of both sets; the sets may be exchanged
+        chosen[0], signs[0] = first, 1
+        held[0], held[1] = 1, 0
+        _add(residual, excess, pools_of, first, 1)
+        depth = 0
+        fresh = True
+        while depth >= 0:
+            if fresh:
+                where[depth] = _unequal_pool(residual, pools_of, chosen, depth)
+                if where[depth] == EMPTY:
+                    return depth + 1, 1, steps
+                place[depth] = 0
+                fresh = False
+                # Each further image makes good at most `weight` places, and every set has its end.
+                if excess[0] > weight * (most - held[1]) or excess[1] > weight * (most - held[0]):
+                    cut = 1
+                    place[depth] = size
+            sign = -1 if residual[where[depth]] > 0 else 1
+            if place[depth] < size:
+                image = pools[where[depth], place[depth]]
+                place[depth] += 1
+                if image == EMPTY:
+                    place[depth] = size
+                    continue
+                if image <= first:
+                    continue
+                used = False
+                for d in range(depth + 1):
+                    used = used or chosen[d] == image
+                if used:
+                    continue
+                steps -= 1
+                if steps < 0:
+                    return 0, 1, steps
+                depth += 1
+                chosen[depth], signs[depth] = image, sign
+                held[0 if sign > 0 else 1] += 1
+                _add(residual, excess, pools_of, image, sign)
+                fresh = True
+            else:
+                _add(residual, excess, pools_of, chosen[depth], -signs[depth])
+                held[0 if signs[depth] > 0 else 1] -= 1
+                depth -= 1
+    return 0, cut, steps
