@@ -1,0 +1,1 @@
+"""`poolsieve serve`: requests are gathered into chunks under deadlines, judged, kept and answered."""
