@@ -23,6 +23,7 @@ from poolsieve.cli.moderate import moderate
 from poolsieve.cli.plan import plan
 from poolsieve.cli.saying import say
 from poolsieve.cli.simulate import simulate
+from poolsieve.cli.store import app as store
 from poolsieve.cli.train import train
 
 CANNOT_RUN = 2
@@ -64,6 +65,7 @@ app.command("moderate", cls=Command)(moderate)
 app.command("plan", cls=Command)(plan)
 app.command("evaluate", cls=Command)(evaluate)
 app.add_typer(bundles, name="bundles")
+app.add_typer(store, name="store")
 
 
 def main(arguments: list[str] | None = None) -> None:
