@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from poolsieve.bundles import Bundle, load_bundle
 from poolsieve.engines import open_engine
-from poolsieve.engines.merging import merge_block
+from poolsieve.engines.pool_merging import merge_block
 from poolsieve.figures import new_figure, save_figure
 from poolsieve.images.reading import read_image
 from poolsieve.images.transforms import plain_view
