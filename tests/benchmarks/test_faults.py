@@ -13,7 +13,6 @@ from fault_campaigns.image_files import MutatedFiles, mutated_file, sound_files
 from fault_campaigns.kills import Kills
 from fault_campaigns.lists import Lists
 from fault_campaigns.pool_mates import PoolMates
-from small_bundle import small_bundle
 
 from poolsieve.images import sources
 from poolsieve.images.guarded_decoding import GuardedDecoder
@@ -24,8 +23,8 @@ SEED = 3
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    return small_bundle(tmp_path_factory.mktemp("small") / "small").path
+def bundle(small):
+    return small.path
 
 
 @pytest.fixture(scope="module")

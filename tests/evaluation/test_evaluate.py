@@ -7,7 +7,7 @@ from shutil import copy
 
 import numpy as np
 import pytest
-from small_bundle import small_bundle, write_data
+from small_bundle import write_data
 
 from poolsieve.engines.base import Engine
 from poolsieve.evaluation.evaluate import evaluate
@@ -41,8 +41,8 @@ PLAN = EvaluationPlan(
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    return small_bundle(tmp_path_factory.mktemp("bundle") / "small")
+def bundle(small):
+    return small
 
 
 @pytest.fixture(scope="module")

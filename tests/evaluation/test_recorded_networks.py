@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from PIL import Image
-from small_bundle import small_bundle
 
 from poolsieve.engines import open_engine
 from poolsieve.evaluation.feature_cache import LabelledImages, cache_folder, hold_cache, record_images
@@ -19,8 +18,8 @@ QUIET = Reporter(quiet=True)
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    return small_bundle(tmp_path_factory.mktemp("bundle") / "small")
+def bundle(small):
+    return small
 
 
 @pytest.fixture(scope="module")
