@@ -14,7 +14,7 @@ from pathlib import Path
 
 from poolsieve.bundles import load_bundle
 from poolsieve.evaluation.evaluate import evaluate
-from poolsieve.evaluation.plan import EvaluationPlan
+from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.report_markdown import put_section, section, write_figures
 from poolsieve.evaluation.report_page import write_report
 from poolsieve.evaluation.simulate import PAPER_PREVALENCES

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from poolsieve.calibration import confusion_counts
 from poolsieve.engines.resolution import at_resolution
-from poolsieve.evaluation.comparison import compare
+from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.experiments import read_two_objects
 from poolsieve.evaluation.feature_cache import LabelledImages
+from poolsieve.evaluation.method_comparison import compare
 from poolsieve.evaluation.metrics import ImageTally
 from poolsieve.evaluation.outlier_refit import (
     UnfitFeaturesError,
@@ -25,7 +26,6 @@ from poolsieve.evaluation.outlier_refit import (
     refit_outliers,
     why_not,
 )
-from poolsieve.evaluation.plan import EvaluationPlan
 from poolsieve.evaluation.provenance import describe_data, describe_run
 from poolsieve.evaluation.recorded_splits import (
     RecordedSplit,
@@ -45,7 +45,7 @@ from poolsieve.evaluation.results import (
 from poolsieve.evaluation.wording import OFF_TOPIC, Wording
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.progress import Reporter
-from poolsieve.schemes import Evidence
+from poolsieve.schemes import LikelihoodModel
 from poolsieve.statistics import auc
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def evaluate(
             opened = open_engine(replace(part, outliers=None), engine, threads=threads)
             tuning = None if val is None else open_split(held, cache_dir, opened, part, val, reporter)
             measuring = open_split(held, cache_dir, opened, part, test, reporter)
-            return Resolution(part, opened, Evidence(part.calibration), tuning, measuring)
+            return Resolution(part, opened, LikelihoodModel(part.calibration), tuning, measuring)
 
         full = open_at(bundle)
         if bundle.has_recordings:
@@ -237,7 +237,7 @@ def _two_objects(part: Resolution, plan: EvaluationPlan) -> TwoObjects:
     )
     return read_two_objects(
         part.engine,
-        part.evidence,
+        part.likelihoods,
         bad,
         ordinary,
         max(part.bundle.config.pool_sizes),

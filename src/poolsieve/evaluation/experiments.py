@@ -14,7 +14,7 @@ from PIL import Image
 from poolsieve.evaluation.results import TwoObjects
 from poolsieve.images.reading import read_image
 from poolsieve.images.transforms import Squaring, plain_view
-from poolsieve.schemes import Evidence, Scheme
+from poolsieve.schemes import LikelihoodModel, Scheme
 from poolsieve.statistics import proportion
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def side_by_side(left: Path, right: Path, size: int, squaring: Squaring) -> NDAr
 
 def read_two_objects(
     engine: Engine,
-    evidence: Evidence,
+    likelihoods: LikelihoodModel,
     bad: Sequence[Path],
     ordinary: Sequence[Path],
     pool_size: int,
@@ -46,7 +46,7 @@ def read_two_objects(
 
     Args:
         engine: Runs the bundle.
-        evidence: What its outputs are worth.
+        likelihoods: What its outputs are worth.
         bad: Files with one object.
         ordinary: Files with none.
         pool_size: Images in a pool.
@@ -80,7 +80,7 @@ def read_two_objects(
             members = np.column_stack([first + np.arange(number), places])
             logits = engine.pooled(features, gate, members, pool_size).logits
             np.add.at(readings[kind], logits.argmax(axis=1), 1)
-        scores.append(evidence.image_scores(engine.individual(features[:number]).logits))
+        scores.append(likelihoods.image_scores(engine.individual(features[:number]).logits))
     flagged = np.concatenate(scores) > 0.5
     return TwoObjects(
         pool_size,

@@ -14,7 +14,7 @@ from poolsieve.decoders import Readings
 from poolsieve.planning.candidate import Candidate, bounds_for
 from poolsieve.planning.head_comparison import beats_head
 from poolsieve.schemes import Scheme, make_scheme
-from poolsieve.schemes.cost import Price
+from poolsieve.schemes.cost_model import Price
 from poolsieve.schemes.pool_stage import PoolStage
 
 MOST_MATES = 5

@@ -66,7 +66,7 @@ class DecodedPools(BalancedPools):
         undecided.priors = undecided.posteriors()
         pooled = undecided.open & (pooling.image_weights > 0)
         undecided.record_pools(pooling, readings, tell_prevalence=True)
-        noise = undecided.chunk.evidence.count_noise(pooling.pool_size)
+        noise = undecided.chunk.likelihoods.count_noise(pooling.pool_size)
         surprise = find_surprise(readings, pooling, noise, undecided.prevalence)
         if surprise is not None:
             self._clear_surely(undecided, pooling, readings, surprise)
