@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from poolsieve.calibration import confusion_counts
 from poolsieve.engines.resolution import at_resolution
+from poolsieve.evaluation.competitors import pools_per_image
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.experiments import read_two_objects
 from poolsieve.evaluation.feature_cache import LabelledImages
@@ -95,6 +96,9 @@ def evaluate(
         competitors = [competitor for competitor in competitors if not competitor.glances]
     if not bundle.has_recordings or plan.by_density:  # recordings are of the bundle's own reading
         competitors = [competitor for competitor in competitors if not competitor.planned]
+    if plan.methods is None:
+        most = pools_per_image(bundle.config.pool_sizes)
+        competitors = [competitor for competitor in competitors if competitor.least_pools <= most]
     outliers = bundle.outliers
     if plan.by_density and outliers is None:
         raise ValueError(f"{bundle.name} is no outlier bundle, so it has no density to read by")

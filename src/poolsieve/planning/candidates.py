@@ -164,7 +164,10 @@ class _Maker:
             parameters["test_above"] = float(expit(cut + logit(prevalence)))
             if np.isfinite(floor):
                 parameters["clear_below"] = float(expit(floor + logit(prevalence)))
-        made = self._scheme(scheme, parameters | ({} if decoder is None else {"decoder": decoder}))
+        text = (
+            "ncomp:t=0" if decoder == "ncomp" else decoder
+        )  # scores do not depend on t, whose bounds follow
+        made = self._scheme(scheme, parameters | ({} if text is None else {"decoder": text}))
         values = self._values(made, recording, classes, use_head=scheme == "adaptive")
         if decoder == "ncomp":
             values = np.rint(values * classes)  # positive pools of each image

@@ -54,7 +54,9 @@ class DecodedPools(BalancedPools):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        parse_decoder(self.decoder)  # complains of unknown names
+        parse_decoder(self.decoder).decoder.check_weight(
+            self.pools_per_image
+        )  # complains of unknown names too
 
     def look(self, undecided: Undecided) -> None:
         """Decide by pools; test what they leave."""
