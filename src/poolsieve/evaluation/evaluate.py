@@ -16,7 +16,7 @@ from poolsieve.calibration import confusion_counts
 from poolsieve.engines.resolution import at_resolution
 from poolsieve.evaluation.competitors import pools_per_image
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
-from poolsieve.evaluation.experiments import read_two_objects
+from poolsieve.evaluation.experiments import read_names, read_two_objects
 from poolsieve.evaluation.feature_cache import LabelledImages
 from poolsieve.evaluation.method_comparison import compare
 from poolsieve.evaluation.metrics import ImageTally
@@ -234,19 +234,24 @@ def _confusion(part: Resolution, half: bool, plan: EvaluationPlan) -> list[Confu
     return tables
 
 
-def _two_objects(part: Resolution, plan: EvaluationPlan) -> TwoObjects:
-    images = part.measuring.images
-    bad, ordinary = (
-        [images.files[int(k)] for k in np.flatnonzero(images.labels == label)] for label in (1, 0)
-    )
+def _two_objects(part: Resolution, plan: EvaluationPlan) -> TwoObjects | None:
+    if plan.two_objects is None:
+        return None
+    images, config, names = part.measuring.images, part.bundle.config, read_names(plan.two_objects)
+    double = np.array([file.name in names for file in images.files]) & (images.labels == 1)
+    if not double.any():
+        raise ValueError(f"{plan.two_objects} names no flagged image of split {plan.split}")
+    if double.sum() == (images.labels == 1).sum():
+        raise ValueError(f"{plan.two_objects} names all flagged images of split {plan.split}")
     return read_two_objects(
-        part.engine,
+        part.measuring.networks,
         part.likelihoods,
-        bad,
-        ordinary,
-        max(part.bundle.config.pool_sizes),
+        images.labels,
+        double,
+        max(config.pool_sizes),
         plan.two_object_pools,
         np.random.default_rng([plan.seed, 2]),
+        gated=config.merge == "gated",
     )
 
 
