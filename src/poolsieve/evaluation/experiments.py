@@ -78,7 +78,9 @@ def read_two_objects(
         readings.append(tuple(counted.tolist()))
     scores = likelihoods.image_scores(networks.individual(np.flatnonzero(double)).logits)  # type: ignore[arg-type]
     flagged = scores > 0.5
-    return TwoObjects(pool_size, int(double.sum()), *readings, proportion(flagged.sum(), len(flagged)))
+    return TwoObjects(
+        pool_size, int(double.sum()), readings[0], readings[1], proportion(flagged.sum(), len(flagged))
+    )
 
 
 def time_scheme(
