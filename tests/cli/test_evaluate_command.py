@@ -4,16 +4,15 @@ from shutil import copy
 
 import pyarrow.parquet as pq
 import pytest
-from altered_bundles import copy_bundle
-from small_bundle import write_data
+from small_bundle import small_bundle, write_data
 
 from poolsieve.cli.main import main
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory, small):
+def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("evaluate")
-    copy_bundle(small.path, folder / "bundle")
+    small_bundle(folder / "bundle")
     write_data(folder / "images")
     return folder
 

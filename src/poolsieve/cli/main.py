@@ -22,6 +22,7 @@ from poolsieve.cli.evaluate import evaluate
 from poolsieve.cli.moderate import moderate
 from poolsieve.cli.plan import plan
 from poolsieve.cli.saying import say
+from poolsieve.cli.serve import serve
 from poolsieve.cli.simulate import simulate
 from poolsieve.cli.store import app as store
 from poolsieve.cli.train import train
@@ -63,6 +64,7 @@ app.command("simulate", cls=Command)(simulate)
 app.command("train", cls=Command)(train)
 app.command("moderate", cls=Command)(moderate)
 app.command("plan", cls=Command)(plan)
+app.command("serve", cls=Command)(serve)
 app.command("evaluate", cls=Command)(evaluate)
 app.add_typer(bundles, name="bundles")
 app.add_typer(store, name="store")

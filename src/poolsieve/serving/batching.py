@@ -23,8 +23,12 @@ from poolsieve.serving.run_times import RunTimes
 
 Image = TypeVar("Image")
 Reason = Literal["idle", "knee", "deadline", "bulk", "draining"]
-SLACK = 0.02
+SLACK = 0.05
 """Seconds between a verdict and its deadline, for storing and answering."""
+LONGEST_WAIT = 0.9
+"""Share of the time to its deadline that an image waits for company at the most."""
+PATIENCE = 0.1
+"""Share of the time that is left for which a chunk at the knee waits for images that are being read."""
 SHARE_OF_FREE_ROOM = 2
 """A key may hold this many times the room that is still free: two thirds of it if it is alone. There is
 always room for another key (dynamic thresholds, Choudhury and Hahne 1998)."""
@@ -147,6 +151,7 @@ class Line(Generic[Image]):
         waiting: Images with deadlines.
         bulk: Images of jobs.
         hurry: Whether bulk images need not wait for others, as no more come.
+        knee_at: When the knee was reached; None if it is not.
     """
 
     full: int
@@ -155,11 +160,24 @@ class Line(Generic[Image]):
     waiting: Pile[Image] = field(default_factory=Pile)
     bulk: Pile[Image] = field(default_factory=Pile)
     hurry: bool = False
+    knee_at: float | None = None
 
     def due(self) -> float:
         """When the images that wait must be dispatched at the latest."""
-        earliest = min((one.deadline for one in self.waiting), default=math.inf)
-        return earliest - self.times.seconds(min(self.waiting.size, self.full)) - SLACK
+        run = self.times.seconds(min(self.waiting.size, self.full)) + SLACK
+        return min(
+            (
+                min(one.deadline - run, one.since + LONGEST_WAIT * (one.deadline - one.since))
+                for one in self.waiting
+            ),
+            default=math.inf,
+        )
+
+    def patient_until(self) -> float:
+        """Until when a chunk at the knee waits for images that are being read."""
+        if self.knee_at is None:
+            return math.inf
+        return self.knee_at + PATIENCE * max(0.0, self.due() - self.knee_at)
 
     def seconds(self, images: int) -> float:
         """Seconds to judge so many images in full chunks and a rest."""
@@ -181,6 +199,7 @@ class Batcher(Generic[Image]):
         lines: By policy.
         held: Images of requests that were admitted and not answered yet, by key.
         busy_until: When the judge is expected to have finished its present chunk.
+        being_read: Images that are about to wait.
         draining: Whether nothing new is taken, and nothing waits for company.
     """
 
@@ -188,6 +207,8 @@ class Batcher(Generic[Image]):
         self.lines, self.room, self._rng = dict(lines), room, rng
         self.held: Counter[str] = Counter()
         self.busy_until = -math.inf
+        self.being_read = 0
+        self._judged: tuple[str, Counter[str]] = ("", Counter())  # what is being judged, by key
         self.draining = False
 
     @property
@@ -228,9 +249,13 @@ class Batcher(Generic[Image]):
 
     def _seconds_ahead(self, key: str, images: int, now: float) -> float:
         """Until images that come now are judged, if no others come; keys take turns."""
-        mine = self.held[key] + images
-        ahead = sum(min(held, mine) for other, held in self.held.items() if other != key) + mine
-        return max(0.0, self.busy_until - now) + sum(line.seconds(ahead) for line in self.lines.values())
+        seconds = max(0.0, self.busy_until - now)
+        for policy, line in self.lines.items():
+            held = self.held - self._judged[1] if policy == self._judged[0] else self.held
+            mine = held[key] + images
+            ahead = sum(min(count, mine) for other, count in held.items() if other != key) + mine
+            seconds += line.seconds(ahead)
+        return seconds
 
     def _retry_after(self, now: float) -> int:
         work = sum(line.seconds(self.total) for line in self.lines.values())
@@ -261,6 +286,7 @@ class Batcher(Generic[Image]):
         _, policy, reason = min(found)
         line = self.lines[policy]
         expired = tuple(line.waiting.remove(lambda one: one.deadline <= now))
+        line.knee_at = None
         images = line.waiting.draw(line.full, now + 2 * line.times.seconds(line.full), self._rng)
         earliest = min([one.deadline for one in images] + [other.due() for other in self.lines.values()])
         # Bulk images must make nobody late.
@@ -273,10 +299,30 @@ class Batcher(Generic[Image]):
         self._rng.shuffle(images)
         return Dispatch(policy, tuple(images), reason, expired)
 
+    def begin(self, dispatch: Dispatch[Image], now: float) -> None:
+        """The judge begins with a chunk."""
+        self.busy_until = now + self.lines[dispatch.policy].times.seconds(len(dispatch.images))
+        keys = (one.key for one in dispatch.images if math.isfinite(one.deadline))
+        self._judged = (dispatch.policy, Counter(keys))
+
+    def finish(self) -> None:
+        """The judge is done with its chunk."""
+        self.busy_until, self._judged = -math.inf, ("", Counter())
+
     def _ready(self, line: Line[Image], now: float) -> Reason | None:
         count = line.waiting.size
-        if count and (count >= line.knee or self.draining):
-            return "draining" if self.draining else "knee" if line.knee > 1 else "idle"
+        if count and self.draining:
+            return "draining"
+        if count and line.knee == 1:
+            return "idle"
+        if count < line.knee:
+            line.knee_at = None
+        elif line.knee_at is None:
+            line.knee_at = now
+        if count >= line.full or (
+            count >= line.knee and (not self.being_read or now >= line.patient_until())
+        ):
+            return "knee"
         if count and now >= line.due():
             return "deadline"
         bulk = line.bulk.size
@@ -288,4 +334,5 @@ class Batcher(Generic[Image]):
 
     def look_again(self) -> float:
         """When `next_chunk` may have something although nothing came."""
-        return min((line.due() for line in self.lines.values()), default=math.inf)
+        times = [min(line.due(), line.patient_until()) for line in self.lines.values()]
+        return min(times, default=math.inf)

@@ -1,0 +1,43 @@
+"""A small network on images at a fraction of their size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poolsieve.bundles.config import GLANCE_GRAPH, BundleConfig
+from poolsieve.schemes.cost import Part, register_part
+from poolsieve.schemes.looking import BOUNDS, Look
+from poolsieve.schemes.runner import Chunk, Images
+from poolsieve.schemes.stages import register_stage
+
+GLANCE = register_part(Part("glance", "glances", "glance at a shrunken image", ("glance",)))
+
+
+@register_stage("glance")
+@dataclass(frozen=True)
+class Glance(Look):
+    """A glance at the shrunken image; only images that it leaves have a front."""
+
+    def grid(self) -> dict[str, tuple[Any, ...]]:
+        """Also lower bounds than other looks have: most images look clear at a glance."""
+        return {"clear_below": (3e-5, 1e-4, *BOUNDS)} if self.bounded else {}
+
+    def evidence(self, chunk: Chunk, images: Images) -> NDArray[np.float64]:
+        """By the glance's calibrated logits."""
+        pixels = chunk.pixels if len(images) == len(chunk) else chunk.pixels[images]
+        with chunk.meter.time(GLANCE.name):
+            chunk.meter.runs[GLANCE.name] += len(images)
+            logits = chunk.networks.glance(pixels)
+        return chunk.evidence.of_glances(logits)
+
+    def graphs(self, config: BundleConfig) -> list[str]:
+        """The glance."""
+        return [GLANCE_GRAPH]
+
+    def parts(self, *, gated: bool) -> tuple[Part, ...]:
+        """A glance for each image."""
+        return (GLANCE,)

@@ -1,0 +1,39 @@
+"""The cheap head, which looks at front features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, BundleConfig
+from poolsieve.schemes.cost import FRONT, HEAD, Part
+from poolsieve.schemes.looking import Look
+from poolsieve.schemes.runner import Chunk, Images
+from poolsieve.schemes.stages import register_stage
+
+
+@register_stage("head")
+@dataclass(frozen=True)
+class Head(Look):
+    """The cheap head judges front features, which pools and tests go on from.
+
+    Without bounds it gives pools their priors; a bundle whose head is not calibrated then does without.
+    """
+
+    def evidence(self, chunk: Chunk, images: Images) -> NDArray[np.float64]:
+        """By the head's calibrated logits."""
+        return chunk.evidence.of_heads(chunk.head_logits(images))
+
+    def known(self, chunk: Chunk) -> bool:
+        """Whether the head is calibrated."""
+        return chunk.evidence.knows_head
+
+    def graphs(self, config: BundleConfig) -> list[str]:
+        """Front and head."""
+        return [FRONT_GRAPH, HEAD_GRAPH]
+
+    def parts(self, *, gated: bool) -> tuple[Part, ...]:
+        """Front and head for each image."""
+        return (FRONT, HEAD)

@@ -1,0 +1,77 @@
+"""A cheap look at images one by one, which clears most of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poolsieve.parameters import Interval, parameter
+from poolsieve.schemes.runner import Chunk, Images
+from poolsieve.schemes.stages import Stage, Undecided
+
+BOUNDS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+"""Posteriors that are worth trying as bounds."""
+
+
+@dataclass(frozen=True)
+class Look(Stage):
+    """A look that clears images, sets them aside or flags them, or leaves what it saw to the next stages.
+
+    Attributes:
+        clear_below: Images whose posterior by then is below this are clear.
+        flag_above: Images whose posterior by then is above this are flagged at once; with 1 it never flags
+            alone.
+        test_above: Images whose posterior by then is not below this are not pooled; with 1 all may be.
+    """
+
+    clear_below: float = parameter(0.001, Interval(low=0, high=1))
+    flag_above: float = parameter(1.0, Interval(low=0, high=1))
+    test_above: float = parameter(1.0, Interval(low=0, high=1))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("flag_above", "test_above"):
+            if getattr(self, name) < self.clear_below:
+                raise ValueError(
+                    f"{self.name}: {name}={getattr(self, name)} lies below clear_below={self.clear_below}"
+                )
+
+    @abstractmethod
+    def evidence(self, chunk: Chunk, images: Images) -> NDArray[np.float64]:
+        """Log-likelihoods (clear, bad) of images.  # (len(images), 2)."""
+
+    def known(self, chunk: Chunk) -> bool:
+        """Whether what it sees is worth anything."""
+        return True
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it decides anything; else it only gives priors."""
+        return self.clear_below > 0 or self.flag_above < 1 or self.test_above < 1
+
+    def grid(self) -> dict[str, tuple[Any, ...]]:
+        """Bounds below which images are clear."""
+        return {"clear_below": BOUNDS} if self.bounded else {}
+
+    def look(self, undecided: Undecided) -> None:
+        """Look, and decide by the bounds; without bounds the look waits until somebody needs it."""
+        if not self.bounded:
+            if self.known(undecided.chunk):
+                undecided.later.append(self._see)
+            return
+        self._see(undecided)
+        posteriors = undecided.posteriors()
+        undecided.priors = posteriors
+        undecided.decide(undecided.open & (posteriors < self.clear_below), posteriors, False, self.name)
+        undecided.decide(undecided.open & (posteriors > self.flag_above), posteriors, True, self.name)
+        if self.test_above < 1:
+            undecided.aside |= undecided.open & (posteriors >= self.test_above)
+
+    def _see(self, undecided: Undecided) -> None:
+        images = np.flatnonzero(undecided.open)
+        if len(images):
+            undecided.see(images, self.evidence(undecided.chunk, images))

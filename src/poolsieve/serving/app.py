@@ -1,0 +1,110 @@
+"""The web application: routes, health, metrics, and what every request goes through."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+
+from poolsieve._version import __version__
+from poolsieve.serving.errors import Refused, answer_refusal
+from poolsieve.serving.job_routes import job_router
+from poolsieve.serving.metrics import CONTENT_TYPE
+from poolsieve.serving.moderate_routes import moderate_router, refusals
+from poolsieve.serving.service import Service
+
+_DESCRIPTION = "Image moderation by pooled tests, cheap first looks and plans."
+
+
+def create_app(service: Service, *, routers: Sequence[APIRouter] = ()) -> FastAPI:
+    """The application of a service.
+
+    Args:
+        service: Answers; it is started and stopped with the application.
+        routers: Further pages, such as those for reviewers.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, service.start)
+        yield
+        await loop.run_in_executor(None, service.stop)
+
+    app = FastAPI(title="poolsieve", version=__version__, description=_DESCRIPTION, lifespan=lifespan)
+    app.add_exception_handler(Refused, answer_refusal)
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.include_router(moderate_router(service))
+    app.include_router(job_router(service))
+    app.include_router(_health_router(service))
+    for router in routers:
+        app.include_router(router)
+    app.add_middleware(_Measured, service=service)
+    return app
+
+
+async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return await answer_refusal(request, Refused(422, "bad_request", f"{place}: {first['msg']}"))
+
+
+def _health_router(service: Service) -> APIRouter:
+    router = APIRouter(tags=["health"])
+
+    @router.get("/healthz", summary="Whether the process lives")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @router.get("/readyz", summary="Whether requests can be answered", responses=refusals(503))
+    async def readyz() -> dict[str, Any]:
+        if service.draining or not service.ready:
+            raise Refused(503, "draining", "this process is starting or about to end", retry_after=5)
+        if service.judge.failure is not None:
+            raise Refused(503, "unavailable", "the last chunk could not be judged", retry_after=5)
+        try:
+            loop = asyncio.get_running_loop()
+            await asyncio.wait_for(loop.run_in_executor(service.asking, service.store.settings.all), 5.0)
+        except Exception:
+            raise Refused(503, "unavailable", "the database does not answer", retry_after=5) from None
+        return {"status": "ready", "policies": list(service.policies)}
+
+    @router.get("/metrics", summary="For Prometheus", response_class=Response, responses=refusals(401, 403))
+    async def metrics(request: Request) -> Response:
+        await service.access.key(request, "metrics")
+        return Response(service.metrics.text(), media_type=CONTENT_TYPE)
+
+    return router
+
+
+class _Measured:
+    """Counts requests and their time; plain ASGI, as it is on the way of every request."""
+
+    def __init__(self, app: Any, service: Service) -> None:
+        self._app, self._metrics = app, service.metrics
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begin, status = time.monotonic(), 500
+
+        async def watched(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            self._metrics.requests.labels(route=route, status=str(status)).inc()
+            self._metrics.latency.labels(route=route).observe(time.monotonic() - begin)

@@ -1,0 +1,192 @@
+"""Policies: bundles that are served, each with what decides by it and what it has learnt so far."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from poolsieve.bundles import Bundle, load_bundle
+from poolsieve.engines import open_engine
+from poolsieve.moderation import Moderator, PreparedImage, Run, Verdict
+from poolsieve.planning.choosing import choose_scheme
+from poolsieve.planning.plans import Plan, Target
+from poolsieve.schemes import Scheme
+from poolsieve.schemes.cost import whole
+from poolsieve.schemes.runner import Networks
+from poolsieve.serving.batching import Line
+from poolsieve.serving.knees import find_knee
+from poolsieve.serving.run_times import RunTimes
+
+_WARM_UP = (1, 4, 16)
+"""Sizes of the chunks that are judged before the first request."""
+
+
+@dataclass(frozen=True)
+class JudgedChunk:
+    """What a policy says of a chunk.
+
+    Attributes:
+        verdicts: Of its images.
+        scheme: By which it was decided.
+        number: Of the chunk in the run; with the seed it gives the same verdicts again.
+        seed: Of the moderator.
+        cost: Share of testing every image individually.
+        seconds: In each kind of work.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    scheme: Scheme
+    number: int
+    seed: int
+    cost: float
+    seconds: Mapping[str, float]
+
+
+class Policy:
+    """One bundle as it is served. Chunks are judged by one thread; `prepare` is for any.
+
+    Args:
+        name: What requests call it.
+        bundle: What was trained.
+        networks: An engine that runs it.
+        decides: A scheme, or plans for ascending prevalences.
+        prevalence: The expected share of bad images, if it is stated.
+        seed: Decides who shares a pool with whom; None draws a secret one.
+
+    Raises:
+        ValueError: The scheme decides by pools alone: who sends many images could wear a chunk's pools out.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        bundle: Bundle,
+        networks: Networks,
+        decides: Scheme | Sequence[Plan],
+        *,
+        prevalence: float | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.name, self.bundle = name, bundle
+        self._networks, self._decides, self._prevalence = networks, decides, prevalence
+        self.moderator = Moderator(bundle, networks, decides, prevalence=prevalence, seed=seed)
+        self.run: Run = self.moderator.new_run()
+        self.threshold: float | None = None
+        if any(stage.pools for stage in self.scheme.stages[-1:]):
+            raise ValueError(
+                f"{self.scheme.name} decides by pools alone, where images can hide each other; serve with "
+                "auto, adaptive, dorfman, cascade, glance or individual"
+            )
+        self.line: Line[Any] = Line(self.moderator.chunk_size(self.run), 1, RunTimes())
+        self._knee_of = ""
+        self._find_knee()
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme that decides about the next chunk."""
+        follower = self.run.totals.follower
+        return self.moderator.scheme if follower is None else follower.scheme
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan in force; None if the scheme was given."""
+        follower = self.run.totals.follower
+        return None if follower is None else follower.plan
+
+    @property
+    def view(self) -> tuple[int, str]:
+        """What images are brought to; policies with the same can share what was read."""
+        return self.bundle.config.input_size, self.bundle.config.squaring
+
+    def prepare(self, data: bytes, name: str) -> PreparedImage:
+        """Read one image; one that cannot be read is told so by its verdict."""
+        return self.moderator.prepare(data, name=name)
+
+    def warm_up(self, clock: Any) -> None:
+        """Judge a few chunks of noise in a run of their own, which shows how long chunks take."""
+        rng, run = np.random.default_rng(0), self.moderator.new_run()
+        side = self.bundle.config.input_size
+        for _ in range(2):  # the first round is slower than any later one
+            self.line.times = RunTimes()
+            for size in (*_WARM_UP, self.line.full):
+                noise = rng.integers(0, 256, (size, side, side, 3), dtype=np.uint8)
+                images = [PreparedImage("warm-up", None, pixels, None) for pixels in noise]
+                begin = clock()
+                self.moderator.judge_chunk(images, run)
+                self.line.times.add(size, clock() - begin, clock())
+
+    def judge(self, images: Sequence[PreparedImage]) -> JudgedChunk:
+        """Judge the next chunk."""
+        scheme, number, meter = self.scheme, self.run.chunk, self.run.totals.meter
+        before, paid, read = dict(meter.seconds), meter.multiply_adds, meter.images
+        verdicts = self.moderator.judge_chunk(images, self.run)
+        seconds = {part: spent - before.get(part, 0.0) for part, spent in meter.seconds.items()}
+        cost = (meter.multiply_adds - paid) / max(1.0, (meter.images - read) * whole(meter.price))
+        self._find_knee()
+        return JudgedChunk(verdicts, scheme, number, self.moderator.seed, cost, seconds)
+
+    def apply_threshold(self, threshold: float | None) -> None:
+        """Flag from another score on; what was learnt of the prevalence goes on."""
+        if threshold == self.threshold:
+            return
+        state, chunk, position = self.run.totals.state(), self.run.chunk, self.run.position
+        decides = self._decides if threshold is None else _with_threshold(self._decides, threshold)
+        self.moderator = Moderator(
+            *(self.bundle, self._networks, decides), prevalence=self._prevalence, seed=self.moderator.seed
+        )
+        self.run, self.threshold = self.moderator.new_run(), threshold
+        self.run.totals.restore(state)
+        self.run.chunk, self.run.position = chunk, position
+
+    def _find_knee(self) -> None:
+        if self._knee_of != str(self.scheme):
+            self._knee_of = str(self.scheme)
+            self.line.knee = find_knee(self.scheme, self.bundle.config)
+
+
+def _with_threshold(decides: Scheme | Sequence[Plan], threshold: float) -> Scheme | tuple[Plan, ...]:
+    if isinstance(decides, Scheme):
+        last = replace(decides.stages[-1], threshold=threshold)  # type: ignore[call-arg]
+        return replace(decides, stages=(*decides.stages[:-1], last))
+    return tuple(replace(plan, parameters={**plan.parameters, "threshold": threshold}) for plan in decides)
+
+
+def load_policies(
+    bundles: Sequence[str | os.PathLike[str]],
+    *,
+    scheme: str = "auto",
+    engine: str = "auto",
+    target: Target | None = None,
+    threads: int | None = None,
+    seed: int | None = None,
+    **parameters: Any,
+) -> dict[str, Policy]:
+    """Load bundles by their names.
+
+    Args:
+        bundles: Folders, or names of bundles that come with the package.
+        scheme: As in `Moderator.load`; `oneshot` is refused.
+        engine: As there.
+        target: As there.
+        threads: Threads that the engine computes on.
+        seed: For tests; None draws a secret one for each.
+        parameters: The scheme's.
+
+    Raises:
+        ValueError: Two have one name, or one cannot be served.
+    """
+    policies: dict[str, Policy] = {}
+    for place in bundles:
+        bundle = load_bundle(place)
+        if bundle.name in policies:
+            raise ValueError(f"two bundles are named {bundle.name}; rename the folder of one")
+        decides, prevalence = choose_scheme(bundle, scheme, target, None, parameters)
+        networks = open_engine(bundle, engine, threads=threads)
+        policies[bundle.name] = Policy(
+            bundle.name, bundle, networks, decides, prevalence=prevalence, seed=seed
+        )
+    return policies

@@ -1,0 +1,84 @@
+"""Starting a service on an address, and ending it well."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import uvicorn
+from fastapi import APIRouter
+
+from poolsieve.serving.app import create_app
+from poolsieve.serving.connections import Server, guarded_protocol
+from poolsieve.serving.service import Service
+
+_SWITCH_SECONDS = 0.001
+"""How long a thread may compute while another waits: the loop that answers must not wait for the judge."""
+_KEEP_ALIVE = 15
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 takes a free one.
+
+    Raises:
+        OSError: The address is taken or none of ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise OSError(
+            f"{host}:{port} cannot be listened on ({error.strerror}); choose another --port"
+        ) from None
+    return listening
+
+
+def make_server(service: Service, *, routers: Sequence[APIRouter] = (), **settings: Any) -> Server:
+    """A server for a service.
+
+    Args:
+        service: Answers.
+        routers: Further pages.
+        settings: uvicorn's.
+    """
+    app = create_app(service, routers=routers)
+    config = uvicorn.Config(
+        app,
+        http=guarded_protocol(service.door),
+        ws="none",
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE,
+        limit_concurrency=service.limits.connections,
+        backlog=2048,
+        **settings,
+    )
+    return Server(config, service.door, on_leaving=service.leave)
+
+
+def serve(
+    service: Service,
+    listening: socket.socket,
+    *,
+    routers: Sequence[APIRouter] = (),
+    on_ready: Callable[[], None] | None = None,
+) -> None:
+    """Serve until a signal says to end; all who have come are answered first."""
+    server = make_server(service, routers=routers)
+    if on_ready is not None:
+        startup = server.startup
+
+        async def started(sockets: Any = None) -> None:
+            await startup(sockets)
+            on_ready()
+
+        server.startup = started  # type: ignore[method-assign]
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    server.run(sockets=[listening])

@@ -1,0 +1,41 @@
+"""Memory that engines use again."""
+
+import numpy as np
+
+from poolsieve.engines.memory import Memory
+
+SHAPE = (3, 1 << 19)
+
+
+def address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def test_memory_that_nobody_holds_is_given_again():
+    memory = Memory()
+    first = memory.empty(SHAPE, "float32")
+    where = address(first)
+    del first
+    assert address(memory.empty(SHAPE, "float32")) == where
+
+
+def test_what_is_held_is_never_given_again():
+    memory = Memory()
+    held = []
+    for number in range(10):
+        array = memory.empty(SHAPE, "float32")
+        array[:] = number
+        held.append(array[number % 3 :: 2, 7:])  # a slice holds the memory as well as the whole does
+        del array
+    assert all((part == number).all() for number, part in enumerate(held))
+
+
+def test_another_size_gets_what_fits_it():
+    memory = Memory()
+    for rows in (3, 2, 100, 1, 4):
+        array = memory.empty((rows, 1 << 19), "float32")
+        assert array.shape == (rows, 1 << 19)
+        assert array.dtype == np.float32
+        assert array.flags.c_contiguous
+        array[:] = rows
+    assert memory.empty((0, 5), "float32").shape == (0, 5)

@@ -1,0 +1,1 @@
+from databases import postgresql, store_templates, store_url  # noqa: F401
