@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from poolsieve.bundles import Bundle, load_bundle
 from poolsieve.engines import open_engine
-from poolsieve.engines.merging import merge_block
+from poolsieve.engines.pool_merging import merge_block
 from poolsieve.figures import new_figure, save_figure
 from poolsieve.images.reading import read_image
 from poolsieve.images.transforms import plain_view
-from poolsieve.schemes import Evidence
+from poolsieve.schemes import LikelihoodModel
 
 SIZE = 8
 DRAWN = "drawn"
@@ -80,9 +80,9 @@ def main() -> None:
     if bundle.config.merge != "gated" or SIZE not in bundle.config.pool_sizes:
         parser.error(f"{bundle.name} has no gate or no network for pools of {SIZE}")
     engine = open_engine(bundle, "auto")
-    evidence = Evidence(bundle.calibration)
-    measured = measure(bundle, engine, evidence, sorted(options.images.glob("*.jpg")))
-    found = print_table(measured, engine, evidence, options.pools)
+    likelihoods = LikelihoodModel(bundle.calibration)
+    measured = measure(bundle, engine, likelihoods, sorted(options.images.glob("*.jpg")))
+    found = print_table(measured, engine, likelihoods, options.pools)
     if options.figure is not None:
         known = measured.scores[measured.drawn] > 0.5
         if found[known].min() == found.max():  # pools find all that the individual network finds
@@ -91,11 +91,11 @@ def main() -> None:
         draw([measured.drawn[best], measured.drawn[worst]], measured, options.figure)
 
 
-def measure(bundle: Bundle, engine: Any, evidence: Evidence, files: list[Path]) -> Measured:
+def measure(bundle: Bundle, engine: Any, likelihoods: LikelihoodModel, files: list[Path]) -> Measured:
     config = bundle.config
     pixels = np.stack([plain_view(read_image(file), config.input_size, config.squaring) for file in files])
     features = engine.front(pixels).features
-    scores = evidence.image_scores(engine.individual(features).logits)
+    scores = likelihoods.image_scores(engine.individual(features).logits)
     return Measured([file.name for file in files], pixels, features, engine.head(features).gate, scores)
 
 
@@ -111,7 +111,9 @@ def won(values: Floats) -> NDArray[np.float64]:
     return shares
 
 
-def print_table(measured: Measured, engine: Any, evidence: Evidence, pools: int) -> NDArray[np.float64]:
+def print_table(
+    measured: Measured, engine: Any, likelihoods: LikelihoodModel, pools: int
+) -> NDArray[np.float64]:
     """Print what becomes of each drawn firearm in pools; gives the share of its pools read as > 0."""
     rng = np.random.default_rng(0)
     others = measured.opening[measured.photographs].mean()
@@ -124,7 +126,7 @@ def print_table(measured: Measured, engine: Any, evidence: Evidence, pools: int)
         plain = np.mean([won(measured.features[pool])[0] for pool in table])
         gated = np.mean([won(measured.features[pool] * measured.opening[pool])[0] for pool in table])
         logits = engine.pooled(measured.features, measured.gate, table, SIZE).logits
-        read = evidence.of_pools(logits, np.full(len(logits), SIZE)).counts[0] > 0
+        read = likelihoods.of_pools(logits, np.full(len(logits), SIZE)).counts[0] > 0
         found.append(read.mean())
         kind = measured.names[image].partition(f"-{DRAWN}-")[2].removesuffix(".jpg")
         print(
@@ -133,7 +135,7 @@ def print_table(measured: Measured, engine: Any, evidence: Evidence, pools: int)
         )
     clean = np.array([rng.choice(measured.photographs, SIZE, False) for _ in range(pools * len(found))])
     logits = engine.pooled(measured.features, measured.gate, clean, SIZE).logits
-    wrong = int((evidence.of_pools(logits, np.full(len(logits), SIZE)).counts[0] > 0).sum())
+    wrong = int((likelihoods.of_pools(logits, np.full(len(logits), SIZE)).counts[0] > 0).sum())
     print(f"pools of photographs only that were read as > 0: {wrong} of {len(clean)}")
     return np.array(found)
 

@@ -42,7 +42,7 @@ from poolsieve.outliers import (
 from poolsieve.outliers.fitting import COVARIANCES
 from poolsieve.progress import Reporter
 from poolsieve.statistics import Estimate, auc_difference, auc_estimate, proportion
-from poolsieve.training.learners import badness
+from poolsieve.training.network_outputs import badness
 from poolsieve.training.settings import TrainingSettings
 from poolsieve.training.split_features import ROTATION
 

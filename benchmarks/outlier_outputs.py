@@ -18,10 +18,9 @@ from poolsieve.images.reading import read_image
 from poolsieve.images.transforms import make_square
 from poolsieve.networks.trained import TrainedModel
 from poolsieve.progress import Reporter
-from poolsieve.training.features import ViewSet
-from poolsieve.training.inputs import CachedInputs
-from poolsieve.training.network_outputs import read_images, read_pool_vectors
-from poolsieve.training.outliers import HELD_OUT_SHARE
+from poolsieve.training.inputs import CachedInputs, ViewSet
+from poolsieve.training.network_outputs import read_images, read_pools
+from poolsieve.training.outlier_fitting import HELD_OUT_SHARE
 from poolsieve.training.sampling import PoolBatch, draw_pools, epoch_generator
 from poolsieve.training.settings import TrainingSettings
 from poolsieve.training.split_features import SplitFeatures
@@ -210,17 +209,16 @@ def read(model: TrainedModel, inputs: CachedInputs, pools: PoolBatch) -> Said:
     points = model.backbone.cut_points
     stages = points[points.index(model.backbone.cut) + 1 :]
     with kept_layers(network.back, stages) as layers:
-        if places == 1:
-            images = read_images(model.individual, model.gate, inputs, pools.members[:, 0])
-            logits, vectors = images.individual, images.vectors
-        else:
-            output = read_pool_vectors(model.counting[places], inputs, pools)
-            logits, vectors = output.logits, output.vectors
+        output = (
+            read_images(model.individual, model.gate, inputs, pools.members[:, 0])
+            if places == 1
+            else read_pools(model.counting[places], inputs, pools)
+        )
     off_topic = inputs.labels[pools.members]
     own = pools.members[np.arange(len(pools)), off_topic.argmax(axis=1)]
     groups = np.where(pools.counts > 0, own, -1 - np.arange(len(pools)))
     found = {name: np.concatenate(parts) for name, parts in layers.items()}
-    return Said(logits, {LAST: vectors, **found}, pools, groups)
+    return Said(output.logits, {LAST: output.vectors, **found}, pools, groups)
 
 
 @contextmanager

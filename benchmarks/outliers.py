@@ -15,7 +15,7 @@ from pathlib import Path
 
 from poolsieve.bundles import load_bundle
 from poolsieve.evaluation.evaluate import evaluate
-from poolsieve.evaluation.plan import EvaluationPlan
+from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.report_markdown import section
 from poolsieve.evaluation.simulate import PAPER_PREVALENCES
 from poolsieve.images.datasets import load_dataset

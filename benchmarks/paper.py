@@ -14,7 +14,7 @@ from pathlib import Path
 
 from poolsieve.bundles import load_bundle
 from poolsieve.evaluation.evaluate import evaluate
-from poolsieve.evaluation.plan import EvaluationPlan
+from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.report_markdown import put_section, section, write_figures
 from poolsieve.evaluation.report_page import write_report
 from poolsieve.evaluation.simulate import PAPER_PREVALENCES
@@ -32,6 +32,9 @@ def main() -> None:
     parser.add_argument("--prevalence", type=float, action="append", help="by default the paper's nine")
     parser.add_argument("--method", action="append", help="by default all; see poolsieve evaluate")
     parser.add_argument("--timing-images", type=int, default=500)
+    parser.add_argument(
+        "--two-objects", type=Path, help="images with two objects, as benchmarks/two_firearms.txt"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--engine", default="auto")
     parser.add_argument("--threads", type=int)
@@ -47,6 +50,7 @@ def main() -> None:
         methods=tuple(options.method) if options.method else None,
         timing_images=options.timing_images,
         seed=options.seed,
+        two_objects=options.two_objects,
     )
     plan.check()
     loaded = []
@@ -78,6 +82,8 @@ def _command(options: argparse.Namespace, bundle: str, data: str) -> str:
     words = ["python benchmarks/paper.py", f"{bundle}={data}", f"--images {options.images}"]
     words += [f"--prevalence {prevalence:g}" for prevalence in options.prevalence or ()]
     words += [f"--method {method}" for method in options.method or ()]
+    if options.two_objects is not None:
+        words.append(f"--two-objects {options.two_objects}")
     if options.tuning_images is not None:
         words.append(f"--tuning-images {options.tuning_images}")
     return f"```\n{' '.join(words)} --timing-images {options.timing_images} --seed {options.seed}\n```"

@@ -31,7 +31,7 @@ from poolsieve.files import write_atomically
 from poolsieve.images.datasets import load_dataset
 from poolsieve.planning import Choices, Target, search
 from poolsieve.progress import Reporter
-from poolsieve.schemes import Evidence, Scheme, make_scheme
+from poolsieve.schemes import LikelihoodModel, Scheme, make_scheme
 
 PREVALENCES = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
 RESNEXT_FRONT = 0.22
@@ -57,13 +57,13 @@ def main() -> None:
     folder = cache_folder(given.cache_dir, engine, images)
     folder.mkdir(parents=True, exist_ok=True)
     networks = RecordedNetworks(record_images(folder, engine, images, reporter), engine)
-    evidence = Evidence(bundle.calibration)
+    likelihoods = LikelihoodModel(bundle.calibration)
 
     def measured(scheme: Scheme, prevalence: float) -> str:
         number = given.pooled_images if scheme.pools else given.images
         mixture = draw_mixture(images.labels, prevalence, number, np.random.default_rng(0))
         gated = bundle.config.merge == "gated"
-        trial = run_scheme(scheme, mixture, networks, evidence, price, gated=gated, seed=0)
+        trial = run_scheme(scheme, mixture, networks, likelihoods, price, gated=gated, seed=0)
         found = trial.tally(mixture).detection()
         return f"{found.sensitivity} | {found.specificity} | {trial.meter.share:.3f}"
 

@@ -36,8 +36,16 @@ from poolsieve.images.datasets import ImageDataset, load_dataset
 from poolsieve.images.reading import read_image
 from poolsieve.images.transforms import plain_view
 from poolsieve.planning.choosing import choose_scheme
-from poolsieve.planning.following import PlanFollower
-from poolsieve.schemes import Chunk, CostMeter, Evidence, Scheme, decoded_pools, look_alikes, make_scheme
+from poolsieve.planning.plan_controller import PlanController
+from poolsieve.schemes import (
+    Chunk,
+    CostMeter,
+    LikelihoodModel,
+    Scheme,
+    decoded_pools,
+    look_alikes,
+    make_scheme,
+)
 from poolsieve.schemes.look_alikes import find_groups
 
 CHUNK, FRAMES, FEW_FRAMES, SIZE = 100, 20, 5, 8
@@ -136,7 +144,7 @@ class Bench:
     def __init__(self, bundle: Bundle, engine: Engine, *, alike: bool) -> None:
         self._alike = alike
         self._bundle, self._engine = bundle, engine
-        self._evidence = Evidence(bundle.calibration)
+        self._evidence = LikelihoodModel(bundle.calibration)
         self._parts: list[ImageRecords] = []
         self._networks: RecordedNetworks | None = None
         self._files: dict[int, Path] = {}
@@ -291,7 +299,7 @@ def schemes_by_name(bundle: Bundle, names: list[str], prevalence: float = PREVAL
         if name == "auto":
             plans, _ = choose_scheme(bundle, name, None, None, {"prevalence": prevalence})
             assert not isinstance(plans, Scheme)
-            found[name] = PlanFollower(plans, sizes, prevalence).scheme
+            found[name] = PlanController(plans, sizes, prevalence).scheme
         elif name == "individual":
             found[name] = make_scheme(name, sizes)
         else:

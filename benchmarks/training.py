@@ -34,8 +34,9 @@ from torch.nn.functional import cross_entropy
 from poolsieve.networks import PooledNetwork, SplitBackbone, load_backbone
 from poolsieve.training import TrainingSettings
 from poolsieve.training.inputs import CachedInputs
-from poolsieve.training.learners import Batch, CountingLearner
 from poolsieve.training.phases import make_optimizer
+from poolsieve.training.pool_learners import CountingLearner
+from poolsieve.training.sampling import Batch
 from poolsieve.training.settings import Merge
 
 DEMANDED = 5.0
@@ -148,7 +149,7 @@ def training_ways(
 
         def step(pools: NDArray[np.int64]) -> None:
             counts = inputs.labels[pools].sum(axis=1)
-            made = learner.loss(learner.load([Batch(pools, counts, epoch=0, number=0)]))
+            made = learner.loss(learner.load([Batch(pools, counts, np.random.default_rng(0))]))
             optimizer.zero_grad()
             made.loss.backward()
             optimizer.step()

@@ -84,10 +84,10 @@ def test_the_stage_of_the_docs_keeps_the_contract_and_moderates(monkeypatch):
     from planted import PlantedEngine, planted_bundle, planted_pixels
 
     from poolsieve.moderation import Moderator
-    from poolsieve.schemes import Scheme, Test, cost, stages
+    from poolsieve.schemes import Scheme, Test, cost_model, stages
 
     monkeypatch.setattr(stages, "_REGISTRY", dict(stages._REGISTRY))
-    monkeypatch.setattr(cost, "_PARTS", dict(cost._PARTS))
+    monkeypatch.setattr(cost_model, "_PARTS", dict(cost_model._PARTS))
     text = (ROOT / "docs" / "moderating.md").read_text()
     names = {"__name__": "__main__"}  # so that it checks itself
     exec(re.search(r"^### Stages of your own$.*?```python\n(.*?)```", text, re.S | re.M).group(1), names)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_bundles import make_bundle
 from PIL import Image
 
 import poolsieve
@@ -31,8 +30,8 @@ assert not loaded, f"imported on the way to the first verdict: {{loaded}}"
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    return make_bundle(tmp_path_factory.mktemp("startup"), "tiny-gated").bundle.path
+def bundle(made):
+    return made("tiny-gated").bundle.path
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,8 @@ from fault_campaigns.image_files import MutatedFiles, mutated_file, sound_files
 from fault_campaigns.kills import Kills
 from fault_campaigns.lists import Lists
 from fault_campaigns.pool_mates import PoolMates
-from small_bundle import small_bundle
 
-from poolsieve.images import sources
+from poolsieve.images import path_tables, sources
 from poolsieve.images.guarded_decoding import GuardedDecoder
 from poolsieve.images.reading import UnreadableImage
 from poolsieve.schemes import decoded_pools
@@ -24,8 +23,8 @@ SEED = 3
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    return small_bundle(tmp_path_factory.mktemp("small") / "small").path
+def bundle(small):
+    return small.path
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +167,7 @@ def test_the_script_says_what_broke_and_how_to_see_it_again(bundle, monkeypatch,
     options = ["--campaign", "lists", "--bundle", str(bundle), "--seed", "5"]
     assert faults.main([*options, "--lists", "4"]) == 0
     assert "| lists | 4 | 4 | 0 |" in capsys.readouterr().out
-    monkeypatch.setattr(sources, "_jsonl_paths", failing)
+    monkeypatch.setattr(path_tables, "jsonl_paths", failing)
     assert faults.main([*options, "--lists", "4"]) == 1
     printed = capsys.readouterr().out
     assert "| lists | 4 | 2 | 2 |" in printed

@@ -3,19 +3,16 @@
 import pytest
 import torch
 from altered_bundles import copy_bundle
-from made_bundles import tiny_backbone, write_run
-
-from poolsieve.export import export_run
 
 
 @pytest.fixture(scope="session")
-def tiny_run(tmp_path_factory):
-    return write_run(tmp_path_factory.mktemp("tiny") / "run", tiny_backbone())
+def tiny_run(made):
+    return made("tiny-gated").run
 
 
 @pytest.fixture(scope="session")
-def tiny_bundle(tiny_run):
-    return export_run(tiny_run, tiny_run.parent / "discs", backbone=tiny_backbone())
+def tiny_bundle(made):
+    return made("tiny-gated").bundle
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
 """Small bundles with weights that were not trained for a task, made through the files of a training run."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from drawn_weights import draw_weights, drawn, drawn_backbone, drawn_gate
 from torch import nn
 
-from poolsieve.bundles import Bundle
+from poolsieve.bundles import Bundle, load_bundle
 from poolsieve.calibration import Calibration, calibrate_counting, fit_scaling, roc_curve
 from poolsieve.export import export_run
 from poolsieve.networks import (
@@ -23,6 +24,7 @@ SIZE = 64
 TINY = 32
 CASES = {
     "tiny-gated": ("tiny", "gated", (2, 4), "separate", "fp32"),
+    "tiny-shared": ("tiny", "gated", (2, 4), "shared", "fp32"),
     "lite0-gated": ("efficientnet-lite0", "gated", (2, 4), "shared", "fp32"),
     "resnet18-max-fp16": ("resnet18", "max", (2, 3), "shared", "fp16"),
 }
@@ -30,9 +32,10 @@ CASES = {
 
 @dataclass(frozen=True)
 class MadeBundle:
-    """A bundle and the networks that it was made of."""
+    """A bundle, and the training run and the networks that it was made of."""
 
     bundle: Bundle
+    run: Path
     model: TrainedModel
 
 
@@ -99,8 +102,13 @@ def write_run(folder, backbone, merge="gated", pool_sizes=(2, 4), counting="sepa
 
 
 def make_bundle(root, case):
+    """Writes the run and the bundle of a case into a folder."""
     name, merge, pool_sizes, counting, precision = CASES[case]
-    run = root / f"run-{case}"
-    write_run(run, named_backbone(name), merge, pool_sizes, counting)
-    bundle = export_run(run, root / case, precision=precision, backbone=named_backbone(name))
-    return MadeBundle(bundle, load_model(run, named_backbone(name)))
+    run = write_run(root / "run", named_backbone(name), merge, pool_sizes, counting)
+    export_run(run, root / case, precision=precision, backbone=named_backbone(name))
+
+
+def load_made(root, case):
+    """What `make_bundle` wrote."""
+    model = load_model(root / "run", named_backbone(CASES[case][0]))
+    return MadeBundle(load_bundle(root / case), root / "run", model)

@@ -7,7 +7,7 @@ from planted import PlantedEngine, planted_bundle, planted_pixels
 from poolsieve.bundles.pool_layout import layout_for
 from poolsieve.bundles.recordings import Recordings
 from poolsieve.export.readings import BAD_SHARES, LEFT_OUT, record_readings
-from poolsieve.schemes import Evidence
+from poolsieve.schemes import LikelihoodModel
 
 BAD, CLEAR = 40, 400
 
@@ -20,8 +20,8 @@ def truth():
 def record(truth, engine=None, **kinds):
     bundle, engine = planted_bundle(**kinds), engine or PlantedEngine()
     features = engine.front(planted_pixels(truth)).features
-    evidence = Evidence(bundle.calibration)
-    return record_readings(engine, evidence, features, truth, bundle.config.pool_sizes, gated=True)
+    likelihoods = LikelihoodModel(bundle.calibration)
+    return record_readings(engine, likelihoods, features, truth, bundle.config.pool_sizes, gated=True)
 
 
 @pytest.fixture(scope="module")

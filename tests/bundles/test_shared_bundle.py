@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import typer
 from altered_bundles import change_config, copy_bundle, put, sign
-from made_bundles import tiny_backbone, write_run
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -14,7 +13,6 @@ from poolsieve.designs import NO_IMAGE
 from poolsieve.engines import open_engine
 from poolsieve.evaluation.pool_cache import PoolCache
 from poolsieve.evaluation.recorded_networks import ImageRecords, RecordedNetworks
-from poolsieve.export import export_run
 from poolsieve.export.recording import record_bundle
 from poolsieve.moderation import Moderator
 from poolsieve.planning import plan
@@ -23,10 +21,8 @@ from poolsieve.schemes import make_scheme
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory):
-    root = tmp_path_factory.mktemp("shared")
-    run = write_run(root / "run", tiny_backbone(), counting="shared")
-    return export_run(run, root / "discs", backbone=tiny_backbone())
+def shared(made):
+    return made("tiny-shared").bundle
 
 
 @pytest.fixture(scope="module")

@@ -4,15 +4,16 @@ from shutil import copy
 
 import pyarrow.parquet as pq
 import pytest
-from small_bundle import small_bundle, write_data
+from altered_bundles import copy_bundle
+from small_bundle import write_data
 
 from poolsieve.cli.main import main
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def place(tmp_path_factory, small):
     folder = tmp_path_factory.mktemp("evaluate")
-    small_bundle(folder / "bundle")
+    copy_bundle(small.path, folder / "bundle")
     write_data(folder / "images")
     return folder
 

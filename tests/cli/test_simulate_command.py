@@ -39,6 +39,17 @@ def test_a_simulation_end_to_end(tmp_path):
     assert "<svg" in figure.read_text()[:500]
 
 
+def test_what_could_flag_nothing_is_left_out_or_refused(tmp_path):
+    two_pools = ("simulate", *SMALL, "--design", "100,8,2")
+    done = poolsieve(*two_pools, "--out", tmp_path / "rows.csv")
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "rows.csv").open() as stream:
+        assert not any("ncomp" in row["method"] for row in csv.DictReader(stream))
+    refused = poolsieve(*two_pools, "-d", "ncomp:t=2")
+    assert refused.returncode == 2
+    assert "take t below 2" in refused.stderr
+
+
 def test_designs_and_noise_from_files(tmp_path):
     assert poolsieve("design", "-n", 24, "-r", 4, "-c", 3, "--out", "d.txt", cwd=tmp_path).returncode == 0
     np.savetxt(tmp_path / "noise.csv", np.eye(5), delimiter=",")

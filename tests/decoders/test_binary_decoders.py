@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolsieve.decoders import COMP, DD, NCOMP, SCOMP
-from poolsieve.designs import balanced_design
+from poolsieve.decoders import COMP, DD, NCOMP, SCOMP, tune
+from poolsieve.designs import balanced_design, grid_design
+from poolsieve.schemes import make_scheme
 
 DESIGN = balanced_design(24, pool_size=4, pools_per_image=3, seed=1)
 
@@ -59,7 +60,7 @@ def test_the_papers_ncomp_example():
 @given(st.lists(st.integers(0, 4), min_size=18, max_size=18))
 def test_ncomp_counts_strictly_more_than_t(counts):
     positive = (np.array(counts) > 0) @ DESIGN.dense()
-    for t in range(4):
+    for t in range(3):
         assert np.array_equal(NCOMP(t=t).decode(counts, DESIGN).flags[0], positive > t)
     assert np.array_equal(NCOMP(t=2).decode(counts, DESIGN).flags, COMP().decode(counts, DESIGN).flags)
 
@@ -109,3 +110,16 @@ def test_pools_that_noise_made_inexplicable_are_left(decoder):
     counts = np.zeros(DESIGN.pool_count, dtype=int)
     counts[3] = 1
     assert not decoder.decode(counts, DESIGN).flags.any()
+
+
+def test_ncomp_is_refused_where_it_can_flag_nothing():
+    design = grid_design(4, 4)  # every image in two pools
+    counts = np.ones(design.pool_count, dtype=np.int64)
+    assert NCOMP(t=1).decode(counts, design).flags.all()
+    with pytest.raises(ValueError, match=r"t=2 flags only .* no image is in more than 2: take t below 2"):
+        NCOMP(t=2).decode(counts, design)
+    with pytest.raises(ValueError, match="t=4"):
+        make_scheme("oneshot", [8], pools_per_image=4, decoder="ncomp:t=4")
+    assert NCOMP().grid(design) == {"t": (0, 1)}
+    bad = np.eye(16, dtype=bool)
+    assert tune(NCOMP(), design.counts(bad), bad, design=design).best.parameters == {"t": 1}

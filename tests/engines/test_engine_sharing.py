@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from poolsieve.engines.base import Engine
-from poolsieve.engines.memory import Memory
+from poolsieve.engines.buffers import Buffers
 
 THREADS = 8
 
@@ -28,7 +28,7 @@ class Inside:
             self.free.release()
 
 
-class WatchedMemory(Memory):
+class WatchedBuffers(Buffers):
     def __init__(self, inside):
         super().__init__()
         self.inside = inside
@@ -46,7 +46,7 @@ class WatchedEngine(Engine):
     def __init__(self, bundle):
         super().__init__(bundle)
         self.compiling, self.running, self.giving = Inside(), Inside(), Inside()
-        self._memory = WatchedMemory(self.giving)
+        self._buffers = WatchedBuffers(self.giving)
         self.compiled = []
 
     def _compile(self, file):

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small_bundle import SIZE, small_bundle
+from small_bundle import SIZE
 
 from poolsieve.engines import open_engine
 from poolsieve.engines.resolution import at_resolution
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    return small_bundle(tmp_path_factory.mktemp("bundle") / "small")
+def bundle(small):
+    return small
 
 
 def test_half_resolution_costs_what_its_maps_are_worth(bundle):

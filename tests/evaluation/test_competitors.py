@@ -13,7 +13,7 @@ from poolsieve.evaluation.context import EvaluationContext
 from poolsieve.evaluation.metrics import ImageTally
 from poolsieve.evaluation.mixtures import draw_mixture
 from poolsieve.export.readings import record_readings
-from poolsieve.schemes import Evidence, make_scheme
+from poolsieve.schemes import LikelihoodModel, make_scheme
 
 LABELS = np.array([1] * 60 + [0] * 300)
 F, GATE = COST.front / COST.whole, COST.gate / COST.whole
@@ -48,13 +48,13 @@ def planted_context(networks, prevalence, images=1000, seed=0):
     counting = CountingCalibration(flat_scaling(9), tuple(map(tuple, 500 * np.eye(9, dtype=int))))
     calibration = Calibration(flat_scaling(2), ROC, flat_scaling(2), ROC, {8: counting}, flat_scaling(2), ROC)
     mixture = draw_mixture(networks.labels, prevalence, images, np.random.default_rng(seed))
-    return EvaluationContext(networks, Evidence(calibration), COST, (8,), True, mixture, seed)
+    return EvaluationContext(networks, LikelihoodModel(calibration), COST, (8,), True, mixture, seed)
 
 
 def with_recordings(context):
     numbers = np.arange(len(LABELS))
     recordings = record_readings(
-        context.networks, context.evidence, numbers, LABELS == 1, (8,), gated=True, pixels=numbers
+        context.networks, context.likelihoods, numbers, LABELS == 1, (8,), gated=True, pixels=numbers
     )
     return replace(context, recordings=recordings)
 

@@ -7,13 +7,13 @@ from shutil import copy
 
 import numpy as np
 import pytest
-from small_bundle import small_bundle, write_data
+from small_bundle import write_data
 
 from poolsieve.engines.base import Engine
 from poolsieve.evaluation.evaluate import evaluate
+from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.metrics import Detection
 from poolsieve.evaluation.mixtures import Mixture
-from poolsieve.evaluation.plan import EvaluationPlan
 from poolsieve.evaluation.report_figures import (
     plot_cost,
     plot_detection_of,
@@ -41,8 +41,8 @@ PLAN = EvaluationPlan(
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    return small_bundle(tmp_path_factory.mktemp("bundle") / "small")
+def bundle(small):
+    return small
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +51,16 @@ def dataset(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def found(bundle, dataset, tmp_path_factory):
-    return evaluate(bundle, dataset, PLAN, threads=1, cache_dir=tmp_path_factory.mktemp("cache"))
+def plan(tmp_path_factory):
+    """With a list of images that show two objects; the one of another split does not count."""
+    names = tmp_path_factory.mktemp("list") / "two.txt"
+    names.write_text("# these show two\nval-0.png\ntest-0.png\n\ntest-3.png\ntest-1.png\n")
+    return replace(PLAN, two_objects=names)
+
+
+@pytest.fixture(scope="module")
+def found(bundle, dataset, plan, tmp_path_factory):
+    return evaluate(bundle, dataset, plan, threads=1, cache_dir=tmp_path_factory.mktemp("cache"))
 
 
 def numbers(evaluation):
@@ -81,11 +89,12 @@ def test_every_method_is_measured_at_every_prevalence(found, bundle):
     assert all(sum(map(sum, table.pools)) == 60 for table in found.confusions)
     assert {table.half for table in found.confusions} == {False, True}
     assert sum(found.two_objects.double) == sum(found.two_objects.single) == 10
+    assert found.two_objects.images == 2  # test-1 is an ordinary image, val-0 one of another split
     assert {row.method for row in found.timings} == {"individual", "dorfman", "adaptive"}
 
 
 def test_an_interrupted_evaluation_goes_on_and_ends_with_the_same_numbers(
-    found, bundle, dataset, tmp_path, monkeypatch
+    found, bundle, dataset, plan, tmp_path, monkeypatch
 ):
     pooled, calls, allowed = Engine.pooled, [], 7
 
@@ -96,15 +105,14 @@ def test_an_interrupted_evaluation_goes_on_and_ends_with_the_same_numbers(
         return pooled(self, *arguments)
 
     monkeypatch.setattr(Engine, "pooled", counted)
-    plan = replace(PLAN, timing_images=0)
+    plan = replace(plan, timing_images=0)
     with pytest.raises(KeyboardInterrupt):
         evaluate(bundle, dataset, plan, threads=1, cache_dir=tmp_path)
     again = evaluate(bundle, dataset, plan, threads=1, cache_dir=tmp_path)
     assert numbers(again) == numbers(found)
     computed = len(calls)
     evaluate(bundle, dataset, plan, threads=1, cache_dir=tmp_path)
-    # Only the pools with two objects in one image are read anew.
-    assert len(calls) - computed == 2 * 2
+    assert len(calls) == computed
 
 
 def test_the_page_needs_nothing_from_elsewhere_and_shows_everything(found):
@@ -276,7 +284,7 @@ def test_where_every_image_is_a_test_image_nothing_is_tuned(bundle, tmp_path):
     page(found)
 
 
-def test_no_images_of_other_splits_are_needed(bundle, dataset, found, tmp_path):
+def test_no_images_of_other_splits_are_needed(bundle, dataset, plan, found, tmp_path):
     """Without its images for training, the data give the same numbers."""
     kept = np.flatnonzero(dataset.splits != "train")
     less = replace(
@@ -286,5 +294,20 @@ def test_no_images_of_other_splits_are_needed(bundle, dataset, found, tmp_path):
         labels=dataset.labels[kept],
         splits=dataset.splits[kept],
     )
-    again = evaluate(bundle, less, replace(PLAN, timing_images=0), threads=1, cache_dir=tmp_path)
+    again = evaluate(bundle, less, replace(plan, timing_images=0), threads=1, cache_dir=tmp_path)
     assert numbers(again)[:-1] == numbers(found)[:-1]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("# nothing\n", "names no image"),
+        ("elsewhere.png\n", "names no flagged image of split test"),
+        ("".join(f"test-{k}.png\n" for k in range(0, 24, 3)), "names all flagged images"),
+    ],
+)
+def test_a_list_of_two_objects_that_is_of_no_use_is_refused(bundle, dataset, tmp_path, names, message):
+    (tmp_path / "two.txt").write_text(names)
+    plan = replace(PLAN, two_objects=tmp_path / "two.txt", methods=(), prevalences=(0.05,), timing_images=0)
+    with pytest.raises(ValueError, match=message):
+        evaluate(bundle, dataset, plan, threads=1, cache_dir=tmp_path)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from PIL import Image
-from small_bundle import small_bundle
 
 from poolsieve.engines import open_engine
 from poolsieve.evaluation.feature_cache import LabelledImages, cache_folder, hold_cache, record_images
@@ -13,14 +12,14 @@ from poolsieve.evaluation.recorded_networks import RecordedNetworks
 from poolsieve.evaluation.scheme_runs import run_scheme
 from poolsieve.moderation import Moderator
 from poolsieve.progress import Reporter
-from poolsieve.schemes import Evidence, list_schemes, make_scheme
+from poolsieve.schemes import LikelihoodModel, list_schemes, make_scheme
 
 QUIET = Reporter(quiet=True)
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    return small_bundle(tmp_path_factory.mktemp("bundle") / "small")
+def bundle(small):
+    return small
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +52,9 @@ def test_a_scheme_on_records_decides_as_in_moderation(bundle, images, tmp_path, 
     verdicts = list(moderator.moderate([str(images.files[k]) for k in mixture.images]))
     with PoolCache(tmp_path / "pools.log") as cache:
         networks = RecordedNetworks(records, engine, cache)
-        evidence = Evidence(bundle.calibration)
+        likelihoods = LikelihoodModel(bundle.calibration)
         for _ in range(2):  # the second time from cache
-            trial = run_scheme(made, mixture, networks, evidence, bundle.config.cost, gated=True, seed=5)
+            trial = run_scheme(made, mixture, networks, likelihoods, bundle.config.cost, gated=True, seed=5)
             assert [verdict.flagged for verdict in verdicts] == trial.flags.tolist()
             np.testing.assert_allclose([verdict.score for verdict in verdicts], trial.scores, atol=1e-5)
             spent = {**trial.meter.counts(), "seconds": None}

@@ -14,7 +14,7 @@ from poolsieve.engines import open_engine
 from poolsieve.export.recording import record_bundle
 from poolsieve.moderation import Moderator
 from poolsieve.progress import Reporter
-from poolsieve.schemes import Evidence
+from poolsieve.schemes import LikelihoodModel
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_a_recorded_bundle_is_whole_and_says_what_its_networks_say(recorded, tin
     pixels = np.stack([np.asarray(Image.open(file)) for file in files])
     engine = open_engine(recorded, threads=1)
     logits = engine.individual(engine.front(pixels).features).logits
-    scores = Evidence(recorded.calibration).image_scores(logits)
+    scores = LikelihoodModel(recorded.calibration).image_scores(logits)
     assert np.sort(recordings.scores[recordings.bad]) == pytest.approx(np.sort(scores), abs=1e-5)
 
 

@@ -6,7 +6,6 @@ Every alteration is drawn from a seed, and enters its own hash into `config.json
 import numpy as np
 import pytest
 from altered_bundles import ALTERATIONS, copy_bundle
-from made_bundles import make_bundle
 
 from poolsieve.moderation import Moderator
 
@@ -15,8 +14,8 @@ ROUNDS = 6
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    return make_bundle(tmp_path_factory.mktemp("whole"), "tiny-gated").bundle.path
+def whole(made):
+    return made("tiny-gated").bundle.path
 
 
 @pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])

@@ -2,12 +2,11 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 
 import numpy as np
 import pytest
 from drawn_firearms.photographs import load_photographs, photograph_view
-from made_bundles import CASES, make_bundle
+from made_bundles import CASES
 from typer.testing import CliRunner
 
 from poolsieve.cli.main import app
@@ -20,15 +19,8 @@ FILES = 45
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Makes the bundle of a case when it is first asked for."""
-    root = tmp_path_factory.mktemp("moderation")
-    return cache(lambda case: make_bundle(root, case).bundle)
-
-
-@pytest.fixture(scope="module")
 def bundle(made):
-    return made("lite0-gated")
+    return made("lite0-gated").bundle
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +97,7 @@ def test_half_precision_is_refused_where_there_is_none(bundle, photos, tmp_path)
 @pytest.mark.parametrize("case", CASES)
 def test_every_engine_gives_the_same_verdicts(made, photos, case, capsys):
     """Of every bundle, by every scheme; torch can rebuild only backbones that have a name."""
-    bundle = made(case)
+    bundle = made(case).bundle
     names = [name for name in list_engines() if name != "torch" or bundle.config.backbone != "tiny"]
     opened = {name: open_engine(bundle, name, threads=1) for name in names}
     largest = dict.fromkeys(names[1:], 0.0)

@@ -73,14 +73,14 @@ def test_plans_that_were_followed_count_by_their_chunks():
     ]
     usual = moderator_by("auto")
     moderator = totals_of(Moderator(usual.bundle, PlantedEngine(), plans, seed=7), bad=60)
-    follower = moderator.totals.follower
+    controller = moderator.totals.controller
     expected = np.zeros(3)
     for number in range(3):  # 300 images are three chunks of 104
-        plan = follower.first
-        for switch in follower.switches:
+        plan = controller.first
+        for switch in controller.switches:
             plan = switch.plan if switch.chunk <= number else plan
         expected += np.array([plan.specificity.value, plan.specificity.low, plan.specificity.high]) / 3
-    assert follower.switches  # or this tests nothing
+    assert controller.switches  # or this tests nothing
     found = detection_rates(moderator).specificity
     assert (found.value, found.low, found.high) == pytest.approx(tuple(expected))
 

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from avx2_environment import avx2_environment
 from drawn_firearms.photographs import load_photographs, photograph_view
-from made_bundles import make_bundle
-from small_bundle import small_bundle
 
 from poolsieve.bundles import load_bundle
 
@@ -76,11 +74,10 @@ def photographs(tmp_path_factory):
     ("kind", "engine"),
     [("firearms", "openvino"), ("cars", "openvino"), ("small", "openvino"), ("lite0", "torch")],
 )
-def test_a_processor_without_avx512_gives_the_same_verdicts(kind, engine, photographs, tmp_path, capsys):
-    if kind == "small":
-        bundle = small_bundle(tmp_path / "bundle")
-    else:
-        bundle = make_bundle(tmp_path, "lite0-gated").bundle if kind == "lite0" else load_bundle(kind)
+def test_a_processor_without_avx512_gives_the_same_verdicts(kind, engine, photographs, small, made, capsys):
+    bundle = (
+        made("lite0-gated").bundle if kind == "lite0" else small if kind == "small" else load_bundle(kind)
+    )
     images = photographs(bundle.config.input_size)
     plain = {name: value for name, value in os.environ.items() if name not in avx2_environment()}
     wide = judged(bundle.path, engine, images, plain)

@@ -55,11 +55,11 @@ def test_what_auto_has_learnt_goes_on_to_the_next_source():
     run = moderator.new_run()
     many_bad = list(planted_pixels(np.arange(312) % 3 == 0))
     list(moderator.moderate(many_bad, run=run))
-    switched = run.totals.follower.plan
-    assert switched.prevalence > moderator.new_run().totals.follower.plan.prevalence
+    switched = run.totals.controller.plan
+    assert switched.prevalence > moderator.new_run().totals.controller.plan.prevalence
     list(moderator.moderate(many_bad[:104], run=run))
-    assert run.totals.follower.plan is switched
+    assert run.totals.controller.plan is switched
     with moderator.stream(run=run, longest_wait=None) as stream:
         future = stream.submit(many_bad[0])
-    assert future.result().scheme == str(run.totals.follower.scheme)
+    assert future.result().scheme == str(run.totals.controller.scheme)
     assert run.totals.images == 312 + 104 + 1

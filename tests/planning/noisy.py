@@ -6,7 +6,7 @@ from scipy.special import ndtri
 
 from poolsieve.engines import FrontFeatures, HeadOutput, NetworkOutput
 from poolsieve.export.readings import record_readings
-from poolsieve.schemes import Evidence
+from poolsieve.schemes import LikelihoodModel
 
 
 class NoisyEngine(PlantedEngine):
@@ -59,5 +59,5 @@ def record(engine, *, bad=150, clear=600, noisy=True, **kinds):
     truth = np.random.default_rng(5).permutation(np.arange(bad + clear) < bad)
     pixels = noisy_pixels(truth, 1) if noisy else planted_pixels(truth)
     features = engine.front(pixels).features
-    evidence = Evidence(bundle.calibration)
-    return bundle, record_readings(engine, evidence, features, truth, bundle.config.pool_sizes, gated=True)
+    likelihoods = LikelihoodModel(bundle.calibration)
+    return bundle, record_readings(engine, likelihoods, features, truth, bundle.config.pool_sizes, gated=True)

@@ -9,7 +9,7 @@ from poolsieve.bundles.recordings import Recordings
 from poolsieve.export.readings import record_readings
 from poolsieve.moderation import Moderator
 from poolsieve.planning import Target, search
-from poolsieve.schemes import Evidence, make_scheme
+from poolsieve.schemes import LikelihoodModel, make_scheme
 
 
 class Glancing(NoisyEngine):
@@ -27,9 +27,9 @@ class Glancing(NoisyEngine):
 
 def record(engine, pixels, truth):
     bundle = planted_bundle()
-    features, evidence = engine.front(pixels).features, Evidence(bundle.calibration)
+    features, likelihoods = engine.front(pixels).features, LikelihoodModel(bundle.calibration)
     sizes = bundle.config.pool_sizes
-    return bundle, record_readings(engine, evidence, features, truth, sizes, gated=True, pixels=pixels)
+    return bundle, record_readings(engine, likelihoods, features, truth, sizes, gated=True, pixels=pixels)
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from poolsieve.moderation import Moderator
 from poolsieve.schemes import (
     Chunk,
     CostMeter,
-    Evidence,
     Glance,
+    LikelihoodModel,
     Pools,
     Scheme,
     Test,
@@ -42,7 +42,7 @@ def decide(scheme, bad, groups, engine=None):
     pixels[..., 2] = scenes_of(groups)[:, None, None]
     bundle, engine = planted_bundle(), engine or Scenes()
     meter = CostMeter(bundle.config.cost)
-    chunk = Chunk(engine, Evidence(bundle.calibration), meter, pixels, np.arange(100), 100, gated=True)
+    chunk = Chunk(engine, LikelihoodModel(bundle.calibration), meter, pixels, np.arange(100), 100, gated=True)
     return scheme.decide(chunk, np.random.default_rng(1)), meter, engine
 
 

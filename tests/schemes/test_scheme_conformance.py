@@ -17,13 +17,13 @@ from poolsieve.schemes import (
     Scheme,
     Test,
     check_scheme,
-    cost,
+    cost_model,
     list_schemes,
     make_scheme,
     register_stage,
     stages,
 )
-from poolsieve.schemes.cost import FRONT, Part, register_part
+from poolsieve.schemes.cost_model import FRONT, Part, register_part
 from poolsieve.schemes.stages import Stage
 
 
@@ -154,8 +154,8 @@ class PaintsFeatures(Test):
 
 
 class LooksInSecret(Glance):
-    def evidence(self, chunk, images):
-        return chunk.evidence.of_glances(chunk.networks.glance(chunk.pixels[images]))
+    def log_likelihoods(self, chunk, images):
+        return chunk.likelihoods.of_glances(chunk.networks.glance(chunk.pixels[images]))
 
 
 SQUINT = Part("squint", "squints", "squint", ("glance",))
@@ -164,9 +164,9 @@ SQUINT = Part("squint", "squints", "squint", ("glance",))
 class Squints(Glance):
     """Runs the glance as a part of its own."""
 
-    def evidence(self, chunk, images):
+    def log_likelihoods(self, chunk, images):
         chunk.meter.runs[SQUINT.name] += len(images)
-        return chunk.evidence.of_glances(chunk.networks.glance(chunk.pixels[images]))
+        return chunk.likelihoods.of_glances(chunk.networks.glance(chunk.pixels[images]))
 
     def parts(self, *, gated):
         return (SQUINT,)
@@ -246,7 +246,7 @@ def test_a_bound_that_no_bad_image_reaches_is_noticed():
 
 
 def test_a_part_of_ones_own_is_metered_like_any(registry, monkeypatch):
-    monkeypatch.setattr(cost, "_PARTS", dict(cost._PARTS))
+    monkeypatch.setattr(cost_model, "_PARTS", dict(cost_model._PARTS))
     register_part(SQUINT)
     check_scheme(Scheme((registered(Squints)(), Test())))
 

@@ -13,7 +13,7 @@ from planted import (
 )
 
 from poolsieve.decoders import list_decoders
-from poolsieve.schemes import Chunk, CostMeter, Evidence, decoded_pools, list_schemes, make_scheme
+from poolsieve.schemes import Chunk, CostMeter, LikelihoodModel, decoded_pools, list_schemes, make_scheme
 
 F = COST.front / COST.whole
 GATE = COST.gate / COST.whole
@@ -24,7 +24,7 @@ def decide(scheme, bad, *, engine=None, places=None, size=None, bundle=None, see
     meter = CostMeter(bundle.config.cost)
     chunk = Chunk(
         engine,
-        Evidence(bundle.calibration),
+        LikelihoodModel(bundle.calibration),
         meter,
         planted_pixels(bad),
         np.arange(len(bad)) if places is None else np.asarray(places),

@@ -13,9 +13,9 @@ from poolsieve.schemes import (
     CostMeter,
     DecodedPools,
     DisjointPools,
-    Evidence,
     Glance,
     Head,
+    LikelihoodModel,
     Pools,
     Scheme,
     Test,
@@ -71,7 +71,7 @@ def decide(scheme, truth, merge, seed, head=True):
     meter = CostMeter(COST)
     chunk = Chunk(
         engine,
-        Evidence(bundle.calibration),
+        LikelihoodModel(bundle.calibration),
         meter,
         planted_pixels(truth),
         np.arange(len(truth)),

@@ -6,48 +6,38 @@ import torch
 from drawn_shapes import draw_task, small_backbone
 
 from poolsieve.images import ViewSettings, load_dataset
-from poolsieve.training import TrainingSettings
+from poolsieve.training import TrainingSettings, split_features
 from poolsieve.training.extractors import front_extractor
-from poolsieve.training.features import ViewSet, cache_features, hash_weights
+from poolsieve.training.inputs import ViewSet
 from poolsieve.training.split_features import SplitFeatures
 
 VIEWS = ViewSet(32, random_views=2, seed=0)
 
 
-class Front:
-    """The front of the small network, which counts the inputs that it sees."""
-
-    def __init__(self):
-        self.backbone = small_backbone().eval()
-        self.extract = front_extractor(self.backbone.front, self.backbone.preprocessing, 32)
-        self.key = {"weights": hash_weights(self.backbone.front), "cut": self.backbone.cut}
-        self.seen = 0
-
-    def __call__(self, pixels):
-        self.seen += len(pixels)
-        return self.extract(pixels)
-
-
 @pytest.fixture
-def build(task, tmp_path, quiet):
-    def call(front, views=VIEWS, split="train", key=None, dataset=None, cache_dir=None):
-        return cache_features(
-            dataset or load_dataset(task),
-            split,
-            views,
-            front,
-            front.backbone.feature_shape,
-            key or front.key,
-            cache_dir or tmp_path / "cache",
-            quiet,
+def build(task, tmp_path, quiet, monkeypatch):
+    """Caches features of the small network; gives them, and how many inputs its front saw."""
+
+    def call(views=VIEWS, split="train", backbone=None, dataset=None):
+        seen = []
+
+        def counting(*given):
+            extract = front_extractor(*given)
+            return lambda pixels: seen.append(len(pixels)) or extract(pixels)
+
+        monkeypatch.setattr(split_features, "front_extractor", counting)
+        network = (backbone or small_backbone()).eval()
+        splits = SplitFeatures(
+            network, dataset or load_dataset(task), TrainingSettings(), tmp_path / "cache", quiet
         )
+        return splits.cached(split, views=views).array, sum(seen)
 
     return call
 
 
 def test_cached_features_equal_the_front(task, build):
-    front = Front()
-    cache = build(front)
+    backbone = small_backbone().eval()
+    cache, _ = build(backbone=backbone)
     dataset = load_dataset(task)
     assert cache.shape == (96, 3, 8, 8, 16)
     assert cache.dtype == np.float16
@@ -55,8 +45,8 @@ def test_cached_features_equal_the_front(task, build):
         row = dataset.of_split("train")[place]
         pixels = VIEWS.render(dataset.files[row], dataset.digests[row])
         with torch.no_grad():
-            inputs = front.backbone.preprocessing(torch.from_numpy(pixels).permute(0, 3, 1, 2).float())
-            expected = front.backbone.front(inputs).permute(0, 2, 3, 1).numpy()
+            inputs = backbone.preprocessing(torch.from_numpy(pixels).permute(0, 3, 1, 2).float())
+            expected = backbone.front(inputs).permute(0, 2, 3, 1).numpy()
         assert np.abs(cache[place] - expected).max() < 0.01
     plain, *others = VIEWS.render(dataset.files[0], dataset.digests[0])
     assert all((view != plain).any() for view in others)
@@ -76,11 +66,18 @@ def test_features_can_go_on_from_an_earlier_cut_point(task, quiet, tmp_path):
 
 
 def test_a_complete_cache_is_reused(build):
-    build(Front())
-    again = Front()
-    cache = build(again)
-    assert again.seen == 0
+    build()
+    cache, seen = build()
+    assert seen == 0
     assert cache.shape[1] == 3
+
+
+def other_weights():
+    """The small network with one number of its front changed."""
+    backbone = small_backbone()
+    with torch.no_grad():
+        next(backbone.front.parameters()).flatten()[0] += 1
+    return backbone
 
 
 @pytest.mark.parametrize(
@@ -90,21 +87,17 @@ def test_a_complete_cache_is_reused(build):
         {"views": replace(VIEWS, seed=1)},
         {"views": replace(VIEWS, resize_mode="stretch")},
         {"views": replace(VIEWS, settings=ViewSettings(rotation=10))},
-        {"key": {"weights": "others"}},
+        {"backbone": other_weights()},
         {"split": "val"},
     ],
     ids=lambda change: next(iter(change)),
 )
 def test_any_change_makes_another_cache(build, change):
-    build(Front())
-    again = Front()
-    build(again, **change)
-    assert again.seen > 0
+    build()
+    assert build(**change)[1] > 0
 
 
 def test_changed_images_make_another_cache(build, tmp_path):
-    build(Front())
+    build()
     other = load_dataset(draw_task(tmp_path / "other", seed=5))
-    again = Front()
-    build(again, dataset=other)
-    assert again.seen == 96 * 3
+    assert build(dataset=other)[1] == 96 * 3

@@ -14,9 +14,10 @@ from torch.nn import functional
 from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork, load_backbone
 from poolsieve.networks.trained import TrainedModel, load_model, save_model
 from poolsieve.training import Optimization, TrainingSettings
-from poolsieve.training.disjoint_pools import GatedMax
-from poolsieve.training.front import FrontLearner, stem_features
+from poolsieve.training.gated_maximum import GatedMax
+from poolsieve.training.image_learners import stem_features
 from poolsieve.training.inputs import CachedInputs
+from poolsieve.training.pool_learners import PoolFrontLearner
 from poolsieve.training.run import train
 
 SETTINGS = TrainingSettings(
@@ -59,13 +60,13 @@ def test_the_learner_merges_as_the_pooled_network_does(merge, tmp_path):
     rng = np.random.default_rng(0)
     inputs = CachedInputs(rng.random((40, 1, 16, 16, 8)).astype(np.float16), np.array([0, 1] * 20))
     stem = model.backbone.segment("first", "second")
-    learner = FrontLearner(stem, model, inputs, inputs, replace(SETTINGS, merge=merge), tmp_path)
+    learner = PoolFrontLearner(stem, model, inputs, inputs, replace(SETTINGS, merge=merge), tmp_path)
     learner.module.train()
     batch = learner.steps(0)[0]
     loaded = replace(learner.load(batch), singles=torch.empty(0, dtype=torch.int64))
     pools, size = batch.positions.shape
     table = np.arange(size * pools).reshape(size, pools).T  # images come place by place
-    outputs = model.counting[2](stem(loaded.inputs), table)
+    outputs = model.counting[2](stem(loaded.features), table)
     expected = functional.cross_entropy(outputs.logits, torch.from_numpy(batch.counts))
     step = learner.loss(loaded)
     torch.testing.assert_close(step.loss, expected)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolsieve.training import TrainingSettings
-from poolsieve.training.compiling import maybe_compiled
-from poolsieve.training.learners import count_targets
+from poolsieve.training.image_learners import maybe_compiled
+from poolsieve.training.pool_learners import count_targets
 
 
 @given(st.integers(1, 20), st.floats(0, 0.99))

@@ -13,9 +13,9 @@ from poolsieve.calibration import Calibration
 from poolsieve.engines import open_engine
 from poolsieve.evaluation.competitors import COMPETITORS
 from poolsieve.evaluation.evaluate import evaluate
+from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.feature_cache import record_images
 from poolsieve.evaluation.mixtures import draw_mixture
-from poolsieve.evaluation.plan import EvaluationPlan
 from poolsieve.evaluation.recorded_networks import RecordedNetworks
 from poolsieve.evaluation.recorded_splits import images_of
 from poolsieve.evaluation.report_markdown import section
@@ -26,13 +26,13 @@ from poolsieve.images.datasets import load_dataset
 from poolsieve.moderation import Moderator
 from poolsieve.networks.trained import load_model
 from poolsieve.progress import Reporter
-from poolsieve.schemes import Evidence, list_schemes, make_scheme
+from poolsieve.schemes import LikelihoodModel, list_schemes, make_scheme
 from poolsieve.training import Optimization, TrainingSettings
 from poolsieve.training.inputs import CachedInputs
-from poolsieve.training.network_outputs import read_images, read_pool_vectors
-from poolsieve.training.outliers import fit_outliers
-from poolsieve.training.results import measure
+from poolsieve.training.network_outputs import read_images, read_pools
+from poolsieve.training.outlier_fitting import fit_outliers
 from poolsieve.training.run import train
+from poolsieve.training.run_results import measure
 from poolsieve.training.sampling import draw_pools
 from poolsieve.training.settings import GlanceSettings, OutlierSettings
 from poolsieve.training.split_features import SplitFeatures
@@ -127,10 +127,10 @@ def test_scores_of_the_bundle_are_those_of_the_trained_networks(run, task, engin
     images = read_images(model.individual, model.gate, inputs)
     plain = features.contiguous().numpy()
     gate = opened.head(plain).gate
-    cases = [(bundle.outliers.individual, images.individual, images.vectors, opened.individual(plain))]
+    cases = [(bundle.outliers.individual, images.logits, images.vectors, opened.individual(plain))]
     for size, numbers in ((2, [20, 10, 5]), (4, [20, 10, 5, 5, 5])):
         pools = draw_pools(inputs.labels, numbers, np.random.default_rng(0))
-        by_torch = read_pool_vectors(model.counting[size], inputs, pools)
+        by_torch = read_pools(model.counting[size], inputs, pools)
         output = opened.pooled(plain, gate, pools.members, size)
         cases.append((bundle.outliers.counting[size], by_torch.logits, by_torch.vectors, output))
     for reading, logits, vectors, output in cases:
@@ -285,7 +285,7 @@ def test_records_are_read_as_moderation_reads(run, task, tmp_path, scheme):
     mixture = draw_mixture(images.labels, 0.2, 100, np.random.default_rng(0))
     made = make_scheme(scheme, bundle.config.pool_sizes, prevalence=0.2)
     trial = run_scheme(
-        made, mixture, networks, Evidence(bundle.calibration), bundle.config.cost, gated=True, seed=3
+        made, mixture, networks, LikelihoodModel(bundle.calibration), bundle.config.cost, gated=True, seed=3
     )
     moderator = Moderator(bundle, open_engine(bundle, "openvino", threads=1), made, seed=3, reading_threads=1)
     verdicts = list(moderator.moderate([str(images.files[k]) for k in mixture.images]))

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 import torch
 from drawn_shapes import small_backbone
-from poolsieve.training import Optimization, TrainingSettings, features
+from poolsieve.training import Optimization, TrainingSettings, inputs
 from poolsieve import row_cache
 from poolsieve.progress import Reporter
 from poolsieve.training.run import train
@@ -24,11 +24,11 @@ from poolsieve.training.run import train
 data, out, optimizer, front, seconds = Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]
 torch.set_num_threads(1)
 row_cache.BLOCK_ROWS = 16
-render = features.ViewSet.render
+render = inputs.ViewSet.render
 def slowly(self, file, digest):
     time.sleep(float(seconds))
     return render(self, file, digest)
-features.ViewSet.render = slowly
+inputs.ViewSet.render = slowly
 learns = {"front": "tuned", "tune_from": "first", "front_epochs": 8} if front == "tuned" else {}
 if front == "fresh":
     learns = {"fresh_views": 1}

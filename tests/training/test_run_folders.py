@@ -15,8 +15,8 @@ from poolsieve import progress
 from poolsieve.folders import lock_folder
 from poolsieve.images import load_dataset
 from poolsieve.training import TrainingSettings
-from poolsieve.training.claims import RunFolder
 from poolsieve.training.run import train
+from poolsieve.training.run_folder import RunFolder
 
 TINY = TrainingSettings(
     pool_sizes=(2,),

@@ -3,9 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poolsieve.training import TrainingSettings
 from poolsieve.training.sampling import (
     PAPER_SHARES,
-    balanced_epoch,
+    balanced_batches,
     check_shares,
     draw_pools,
     epoch_generator,
@@ -78,11 +79,18 @@ def test_epochs_differ_and_repeat():
 @pytest.mark.parametrize("bad", [30, 70])
 def test_balanced_epochs_hold_the_smaller_class_whole(bad):
     labels = np.array([1] * bad + [0] * (100 - bad))
-    order = balanced_epoch(labels, np.random.default_rng(0))
+
+    def positions(seed):
+        batches = balanced_batches(labels, 25, TrainingSettings(seed=seed), "individual", 0)
+        assert [len(batch.counts) for batch in batches] == [25, 25, 10]
+        assert all((labels[batch.positions] == batch.counts).all() for batch in batches)
+        return np.concatenate([batch.positions for batch in batches])
+
+    order = positions(0)
     assert len(order) == len(set(order.tolist())) == 60
     assert labels[order].sum() == 30
     assert 10 < labels[order[:30]].sum() < 20  # shuffled
-    assert order.tolist() != balanced_epoch(labels, np.random.default_rng(1)).tolist()
+    assert order.tolist() != positions(1).tolist()
 
 
 def test_too_few_images_say_what_is_needed():

@@ -19,10 +19,10 @@ from poolsieve.networks.trained import load_model
 from poolsieve.progress import Reporter
 from poolsieve.training import Optimization, TrainingSettings, make_settings
 from poolsieve.training.inputs import CachedInputs
-from poolsieve.training.learners import CountingLearner, pool_figures, validation_pools
 from poolsieve.training.network_outputs import read_pools
-from poolsieve.training.results import measure
+from poolsieve.training.pool_learners import CountingLearner, pool_figures
 from poolsieve.training.run import train
+from poolsieve.training.run_results import measure
 from poolsieve.training.sampling import draw_pools, pool_shares, split_by_shares
 from poolsieve.training.split_features import SplitFeatures
 from poolsieve.training.validation import raise_clean_readings
@@ -111,14 +111,14 @@ def test_clean_pools_are_read_as_clean_as_often_as_wanted(learner):
     clean = draw_pools(inputs.labels, [settings.validation_pools, 0, 0, 0, 0], np.random.default_rng(1))
     with torch.no_grad():
         network.final.bias[0] -= 5
-    assert np.mean(read_pools(network, inputs, clean).argmax(axis=1) == 0) < 0.5
+    assert np.mean(read_pools(network, inputs, clean).logits.argmax(axis=1) == 0) < 0.5
     before = network.final.bias.clone()
     assert raise_clean_readings(network, inputs, replace(settings, clean_share=None)) == 0
     assert torch.equal(network.final.bias, before)
     raised = raise_clean_readings(network, inputs, replace(settings, clean_share=0.9))
     assert raised > 0
     assert torch.allclose(network.final.bias - before, torch.tensor([raised, 0, 0, 0, 0]))
-    read = np.mean(read_pools(network, inputs, clean).argmax(axis=1) == 0)
+    read = np.mean(read_pools(network, inputs, clean).logits.argmax(axis=1) == 0)
     assert 0.75 < read < 0.99  # other pools than those that it was fitted to, of the same images
     assert raise_clean_readings(network, inputs, replace(settings, clean_share=0.9)) == 0
     with pytest.raises(ValueError, match="clean_share"):
@@ -157,7 +157,7 @@ def test_the_loss_takes_only_the_counts_that_a_pool_can_have(learner):
             for neighbour in (count - 1, count + 1):
                 smoothed[row, min(max(neighbour, 0), pools.size)] += 0.1
         counted = -(smoothed * logits).sum(dim=1).mean()
-        head = functional.binary_cross_entropy_with_logits(outputs.image_logits, pools.labels)
+        head = functional.binary_cross_entropy_with_logits(outputs.image_logits, pools.labels.float())
         expected.append(counted + settings.head_weight * head)
     step = trained.loss(loaded)
     torch.testing.assert_close(step.loss, torch.stack(expected).mean())
@@ -168,12 +168,7 @@ def test_the_mean_over_sizes_selects(learner):
     trained, inputs, settings = learner
     network = trained.module.eval()
     figures = trained.judge(network)
-    every = {}
-    for size in (2, 4):
-        pools = validation_pools(inputs.labels, size, settings)
-        every[size] = pool_figures(
-            read_pools(network.for_pools_of(size), inputs, pools), pools, size, settings
-        )
+    every = {size: pool_figures(network.for_pools_of(size), inputs, settings) for size in (2, 4)}
     assert figures["score"] == pytest.approx((every[2]["score"] + every[4]["score"]) / 2)
     assert (figures["exact"], figures["exact_2"]) == (every[4]["exact"], every[2]["exact"])
 

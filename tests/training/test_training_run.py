@@ -17,8 +17,8 @@ from poolsieve.progress import Reporter
 from poolsieve.training import Optimization, TrainingSettings, make_settings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.network_outputs import read_images, read_pools
-from poolsieve.training.results import sensitivity_at, table_lines
 from poolsieve.training.run import train
+from poolsieve.training.run_results import sensitivity_at, table_lines
 from poolsieve.training.sampling import draw_pools
 from poolsieve.training.settings import GlanceSettings
 
@@ -116,7 +116,7 @@ def test_the_saved_model_reads_like_the_trained_one(run, task, caches):
     assert model.counting[2].gate is model.gate is model.counting[4].gate
     from poolsieve.images import load_dataset
     from poolsieve.progress import Reporter
-    from poolsieve.training.results import measure
+    from poolsieve.training.run_results import measure
     from poolsieve.training.split_features import SplitFeatures
 
     splits = SplitFeatures(model.backbone, load_dataset(task), SETTINGS, caches, Reporter(quiet=True))
@@ -226,10 +226,10 @@ def test_fast_readings_equal_the_networks_own(run):
     with torch.no_grad():
         expected = model.counting[4](features, pools.members)
         single = model.individual(features)
-    assert np.allclose(read_pools(model.counting[4], inputs, pools), expected.logits, atol=1e-5)
+    assert np.allclose(read_pools(model.counting[4], inputs, pools).logits, expected.logits, atol=1e-5)
     readings = read_images(model.individual, model.gate, inputs)
     assert np.allclose(readings.head, expected.image_logits, atol=1e-5)
-    assert np.allclose(readings.individual, single, atol=1e-5)
+    assert np.allclose(readings.logits, single, atol=1e-5)
 
 
 def test_running_again_changes_nothing(run, task, caches, quiet):

@@ -22,10 +22,12 @@ from poolsieve.bundles.config import (
     WEIGHTS_FILE,
     BundleConfig,
 )
+from poolsieve.bundles.fetching import fetch_bundle
 from poolsieve.bundles.graph_specs import GraphSpec, graph_specs
 from poolsieve.bundles.onnx_reading import read_onnx
 from poolsieve.bundles.recordings import Recordings
 from poolsieve.calibration import Calibration
+from poolsieve.images.locations import is_remote
 from poolsieve.outliers import OutlierReadings
 
 SHIPPED = Path(__file__).parent / "shipped"
@@ -87,7 +89,7 @@ def load_bundle(path_or_name: str | os.PathLike[str]) -> Bundle:
     """Load a bundle after checking all of it.
 
     Args:
-        path_or_name: A folder, or the name of a bundle that comes with the package.
+        path_or_name: A folder, also in an object store, or the name of a bundle that comes with the package.
 
     Raises:
         ValueError: There is no such bundle, or it is damaged or foreign; the message names the file.
@@ -118,7 +120,12 @@ def verify_bundle(path_or_name: str | os.PathLike[str]) -> list[str]:
 
 
 def find_bundle(path_or_name: str | os.PathLike[str]) -> Path:
-    """Folder of a bundle given by path, or by its name if it comes with the package."""
+    """Folder of a bundle given by path, or by its name if it comes with the package.
+
+    One in an object store is fetched.
+    """
+    if is_remote(path_or_name):
+        return fetch_bundle(os.fspath(path_or_name))
     given = Path(path_or_name)
     if given.is_dir():
         return given.resolve()

@@ -81,6 +81,13 @@ def evaluate(
             help="Outlier bundles: read by the density of feature vectors alone, as in the paper.",
         ),
     ] = False,
+    two_objects: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with names of flagged images that show two objects, one a line: are pools with one "
+            "of them read as pools with two flagged images?",
+        ),
+    ] = None,
     any_task: Annotated[
         bool, typer.Option("--any-task", help="Go on although the bundle does not seem to know the task.")
     ] = False,
@@ -109,7 +116,7 @@ def evaluate(
     import poolsieve.images  # noqa: F401 - first, as it says which extra is missing
     from poolsieve.bundles import load_bundle
     from poolsieve.evaluation.evaluate import evaluate as run
-    from poolsieve.evaluation.plan import EvaluationPlan
+    from poolsieve.evaluation.evaluation_plan import EvaluationPlan
     from poolsieve.evaluation.report_page import PAGE, headline, write_report
     from poolsieve.evaluation.simulate import PAPER_PREVALENCES
     from poolsieve.evaluation.tables import check_table_path
@@ -131,6 +138,7 @@ def evaluate(
         tuning_split=None if all_test else tuning_split or "val",
         seed=seed,
         timing_images=timing_images,
+        two_objects=two_objects,
         by_density=by_density,
         any_task=any_task,
     )

@@ -38,7 +38,7 @@ def print_summary(moderator: Moderator, source: RunSource, console: Console) -> 
         ("time", totals.meter.lines()[2]),
         ("estimated prevalence", "unknown" if estimate is None else f"{estimate} (95%)"),
         ("scheme", moderator.description),
-        *([("plan at first", totals.first_plan())] if totals.follower is not None else []),
+        *([("plan at first", totals.first_plan())] if totals.controller is not None else []),
         *(("plan changed", line) for line in totals.plan_changes()),
         ("seed", str(moderator.seed)),
     ]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
     from poolsieve.planning.plans import Plan
     from poolsieve.planning.search import Choices
-    from poolsieve.schemes.cost import Price
+    from poolsieve.schemes.cost_model import Price
 
 
 def plan(

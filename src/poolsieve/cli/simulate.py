@@ -104,7 +104,13 @@ def simulate(
     named = {text.partition(":")[0].removesuffix("-hard").removesuffix("-soft") for text in decoders}
     decoders = [*decoders, *(name for name in own if name not in named)]
     poolings = [_read_design(text, seed, any_matrix) for text in designs]
-    given = [parse_method(text, pooling) for pooling in poolings for text in decoders]
+    given = [
+        parse_method(text, pooling)
+        for pooling in poolings
+        for text in decoders
+        # Unless it was asked for: it flags nothing where every image is in two pools.
+        if decoders != DEFAULT_METHODS or text != "ncomp:t=2" or pooling.pools_per_image > 2
+    ]
     # Once each: Dorfman's pools, for one, are the same for designs of one size.
     methods = [method for k, method in enumerate(given) if method not in given[:k]]
     largest = max(method.pooling.pool_size for method in methods)

@@ -80,6 +80,13 @@ class Decoder(ABC):
             )
         return dataclasses.replace(self, **changes)
 
+    def check_weight(self, pools_per_image: int) -> None:  # noqa: B027 - most decoders have nothing to refuse
+        """Raise ValueError if no image that is in so many pools could ever be flagged."""
+
+    def grid(self, design: Pooling) -> dict[str, tuple[Any, ...]]:
+        """The values of `default_grid` that make sense for a design."""
+        return self.default_grid
+
     def decode(
         self, readings: Readings | ArrayLike, design: Pooling, priors: ArrayLike | None = None
     ) -> Decoding:
@@ -96,6 +103,7 @@ class Decoder(ABC):
         """
         readings = Readings.coerce(readings)
         readings.check(design)
+        self.check_weight(design.pools_per_image)
         probabilities = self._check_priors(priors, readings.chunks, design.images)
         scores = np.empty((readings.chunks, design.images))
         flags = np.empty((readings.chunks, design.images), dtype=bool)

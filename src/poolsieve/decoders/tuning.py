@@ -66,7 +66,7 @@ def tune(
         decoder: The decoder whose parameters outside the grid are kept.
         readings: Readings of chunks with known truth, best at the prevalence that is to be met.
         truth: Which images are bad.  # (chunks, n)
-        grid: Values to try for each parameter; by default the decoder's own `default_grid`.
+        grid: Values to try for each parameter; by default the decoder's own `grid`.
         design: Which images share which pool.
         priors: As in `Decoder.decode`.
         min_sensitivity: Floor on sensitivity, to maximise specificity.
@@ -80,7 +80,7 @@ def tune(
     readings = Readings.coerce(readings)
     bad = _check_truth(truth, readings.chunks, design.images)
     choices = {
-        name: tuple(values) for name, values in (decoder.default_grid if grid is None else grid).items()
+        name: tuple(values) for name, values in (decoder.grid(design) if grid is None else grid).items()
     }
     empty = [name for name, values in choices.items() if not values]
     if empty:

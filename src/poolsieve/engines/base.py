@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from poolsieve.bundles import Bundle
 from poolsieve.bundles.config import FRONT_GRAPH, GLANCE_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH
 from poolsieve.bundles.graph_specs import TensorSpec, graph_specs
-from poolsieve.engines.memory import Memory
-from poolsieve.engines.merging import checked_pools, merge_block
+from poolsieve.engines.buffers import Buffers
+from poolsieve.engines.pool_merging import checked_pools, merge_block
 from poolsieve.outliers import OutlierReading
 
 Precision = Literal["fp32", "low"]
@@ -89,18 +89,21 @@ class Engine(ABC):
         precision: Precision = "fp32",
         batch_size: int | None = None,
     ) -> None:
-        if threads is not None and threads < 1:
-            raise ValueError(f"threads is {threads}; give a whole number from 1 on")
-        if batch_size is not None and batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}; give a whole number from 1 on")
+        for option, value in (("threads", threads), ("batch_size", batch_size)):
+            if value is not None and value < 1:
+                raise ValueError(f"{option} is {value}; give a whole number from 1 on")
         self.bundle = bundle
         self.threads = threads
         self.precision = precision
         self.batch_size = batch_size
         self._specs = graph_specs(bundle.config)
         self._graphs: dict[str, Run] = {}
-        self._memory = Memory()
-        self._lock = threading.Lock()  # graphs have one set of requests, and their outputs one memory
+        self._buffers = Buffers()
+        self._lock = threading.Lock()  # graphs have one set of requests, and their outputs one set of buffers
+        self._open()
+
+    def _open(self) -> None:  # noqa: B027 - an engine may do nothing here
+        """Make ready what all graphs need; raises ValueError where the engine cannot do what was asked."""
 
     @abstractmethod
     def _compile(self, file: str) -> Run:
@@ -214,7 +217,7 @@ class Engine(ABC):
         """Outputs of a graph on `count` rows, of which `batch` gives those of a slice."""
         with self._lock:
             outputs = [
-                self._memory.empty((count, *output.shape), output.dtype)
+                self._buffers.empty((count, *output.shape), output.dtype)
                 for output in self._specs[file].outputs
             ]
             if count == 0:

@@ -34,9 +34,9 @@ def check_engine(engine: Engine) -> None:
     Raises:
         AssertionError: The contract is broken; the message says how.
     """
-    images = _noise(engine.bundle.config, IMAGES)
-    outputs = _outputs(engine, images)
-    _require(np.array_equal(images, _noise(engine.bundle.config, IMAGES)), "images are not changed")
+    images = noise_images(engine.bundle.config, IMAGES)
+    outputs = all_outputs(engine, images)
+    _require(np.array_equal(images, noise_images(engine.bundle.config, IMAGES)), "images are not changed")
     _check_form(engine, outputs)
     _check_repetition(engine, images, outputs)
     _check_rows(engine, images, outputs)
@@ -46,7 +46,8 @@ def check_engine(engine: Engine) -> None:
     _check_threads(engine)
 
 
-def _noise(config: BundleConfig, images: int, seed: int = 3) -> NDArray[np.uint8]:
+def noise_images(config: BundleConfig, images: int, seed: int = 3) -> NDArray[np.uint8]:
+    """Images of noise, of the bundle's size.  # (images, S, S, 3)."""
     shape = (images, config.input_size, config.input_size, 3)
     return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
 
@@ -58,7 +59,7 @@ def _pools(size: int) -> NDArray[np.int64]:
     return pools
 
 
-def _outputs(engine: Engine, images: NDArray[np.uint8]) -> Outputs:
+def all_outputs(engine: Engine, images: NDArray[np.uint8]) -> Outputs:
     """All that the networks say of images, and of pools of them."""
     outputs = _of_images(engine, images)
     outputs |= _of_features(engine, outputs["features"])
@@ -124,10 +125,10 @@ def _check_form(engine: Engine, outputs: Outputs) -> None:
 
 def _check_repetition(engine: Engine, images: NDArray[np.uint8], outputs: Outputs) -> None:
     before = {name: values.copy() for name, values in outputs.items()}
-    again = _outputs(engine, images)
+    again = all_outputs(engine, images)
     for name, values in before.items():
         _require(np.array_equal(again[name], values), f"the same images give the same bits; {name} differ")
-    _outputs(engine, images[::-1])
+    all_outputs(engine, images[::-1])
     for name, values in before.items():
         _require(np.array_equal(outputs[name], values), f"{name} that were given out stay as they were")
 
@@ -157,8 +158,8 @@ def _read_only(values: np.ndarray) -> np.ndarray:
 def _check_held_outputs(engine: Engine) -> None:
     """With as many images as it takes for memory to be used again."""
     config = engine.bundle.config
-    number = 1 + USED_AGAIN // engine.front(_noise(config, 1)).features.nbytes
-    images = np.resize(_noise(config, IMAGES), (number, config.input_size, config.input_size, 3))
+    number = 1 + USED_AGAIN // engine.front(noise_images(config, 1)).features.nbytes
+    images = np.resize(noise_images(config, IMAGES), (number, config.input_size, config.input_size, 3))
     first = engine.front(images).features
     before = first.copy()
     for shift in range(1, 4):
@@ -222,13 +223,13 @@ def _check_refusals(engine: Engine, images: NDArray[np.uint8], outputs: Outputs)
 
 def _check_threads(engine: Engine) -> None:
     config = engine.bundle.config
-    images = [_noise(config, IMAGES, seed) for seed in range(THREADS)]
-    alone = [_outputs(engine, own) for own in images]
+    images = [noise_images(config, IMAGES, seed) for seed in range(THREADS)]
+    alone = [all_outputs(engine, own) for own in images]
     together = threading.Barrier(THREADS)
 
     def differing(thread: int) -> list[str]:
         together.wait()
-        found = [_outputs(engine, images[thread]) for _ in range(ROUNDS)]
+        found = [all_outputs(engine, images[thread]) for _ in range(ROUNDS)]
         return [
             name
             for name, values in alone[thread].items()

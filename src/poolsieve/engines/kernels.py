@@ -1,4 +1,4 @@
-"""Compiled loops of merging pools."""
+"""The compiled loop of merging pools."""
 
 from __future__ import annotations
 
@@ -32,29 +32,4 @@ def merge_gated(features, gate, pools, merged):
                     for p in range(locations):
                         value = source[p] * opening[p]
                         target[p] = value if value > target[p] else target[p]
-            first = False
-
-
-@compiled
-def merge_plain(features, pools, merged):
-    """Write the maximum over each pool's images of their features into `merged`.
-
-    Args:
-        features: Front features, locations in a row.  # (n, C, P) float32
-        pools: Image numbers, −1 where a place is empty; at least one per pool is not.  # (m, r)
-        merged: Written to.  # (m, C, P) float32
-    """
-    for q in range(pools.shape[0]):
-        first = True
-        for place in range(pools.shape[1]):
-            image = pools[q, place]
-            if image < 0:
-                continue
-            for c in range(features.shape[1]):
-                source, target = features[image, c], merged[q, c]
-                if first:
-                    target[:] = source
-                else:
-                    for p in range(source.shape[0]):
-                        target[p] = source[p] if source[p] > target[p] else target[p]
             first = False

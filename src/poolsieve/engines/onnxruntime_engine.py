@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped]
 
-from poolsieve.bundles import Bundle
-from poolsieve.engines.base import Engine, Precision, Run, one_by_one
+from poolsieve.engines.base import Engine, Run, one_by_one
 
 
 class OnnxRuntimeEngine(Engine):
@@ -16,16 +15,8 @@ class OnnxRuntimeEngine(Engine):
 
     name = "onnxruntime"
 
-    def __init__(
-        self,
-        bundle: Bundle,
-        *,
-        threads: int | None = None,
-        precision: Precision = "fp32",
-        batch_size: int | None = None,
-    ) -> None:
-        super().__init__(bundle, threads=threads, precision=precision, batch_size=batch_size)
-        if precision != "fp32":
+    def _open(self) -> None:
+        if self.precision != "fp32":
             raise ValueError("onnxruntime computes in fp32 on a CPU; use precision='fp32' or another engine")
 
     def _compile(self, file: str) -> Run:

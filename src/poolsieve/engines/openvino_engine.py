@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from poolsieve.bundles import Bundle
 from poolsieve.bundles.config import FRONT_GRAPH
-from poolsieve.engines.base import Batches, Engine, Precision, Run
+from poolsieve.engines.base import Batches, Engine, Run
 
 _TOOLS = "openvino.tools.ovc"
 """OpenVINO's tools for converting models, which report their import to a server of Intel's."""
@@ -59,24 +58,16 @@ class OpenVinoEngine(Engine):
 
     name = "openvino"
 
-    def __init__(
-        self,
-        bundle: Bundle,
-        *,
-        threads: int | None = None,
-        precision: Precision = "fp32",
-        batch_size: int | None = None,
-    ) -> None:
-        super().__init__(bundle, threads=threads, precision=precision, batch_size=batch_size)
+    def _open(self) -> None:
         self._core = ov.Core()
         # Several small batches side by side, one to a core, are about twice as fast as all cores on one:
         # threads need not wait for each other, and what lies between layers stays in the core's cache.
         self._settings: dict[str, Any] = {
             "PERFORMANCE_HINT": "THROUGHPUT",
-            "INFERENCE_PRECISION_HINT": precision_hint(self._core, precision),
+            "INFERENCE_PRECISION_HINT": precision_hint(self._core, self.precision),
         }
-        if threads is not None:
-            self._settings["INFERENCE_NUM_THREADS"] = threads
+        if self.threads is not None:
+            self._settings["INFERENCE_NUM_THREADS"] = self.threads
         self._coming: dict[str, Future[Run]] = {}
 
     def prepare(self, files: Iterable[str]) -> None:

@@ -14,30 +14,24 @@ from poolsieve.engines.probing import ensure_precision
 
 @dataclass(frozen=True)
 class _EngineEntry:
-    """Where an engine is, what it needs, and with which precisions it might end the process."""
+    """The class of an engine, how to install it, and with which precisions it might end the process."""
 
-    package: str
-    module: str
     class_name: str
     install: str
     probed: tuple[Precision, ...] = ()
 
 
 _ENGINES = {
-    "openvino": _EngineEntry(
-        "openvino", "openvino_engine", "OpenVinoEngine", "pip install openvino", ("low",)
-    ),
-    "onnxruntime": _EngineEntry(
-        "onnxruntime", "onnxruntime_engine", "OnnxRuntimeEngine", "pip install onnxruntime"
-    ),
-    "torch": _EngineEntry("torch", "torch_engine", "TorchEngine", "pip install 'poolsieve[train]'", ("low",)),
+    "openvino": _EngineEntry("OpenVinoEngine", "pip install openvino", ("low",)),
+    "onnxruntime": _EngineEntry("OnnxRuntimeEngine", "pip install onnxruntime"),
+    "torch": _EngineEntry("TorchEngine", "pip install 'poolsieve[train]'", ("low",)),
 }
-"""All engines, the fastest on a CPU first."""
+"""All engines by the package that each needs, the fastest on a CPU first; `NAME_engine` is its module."""
 
 
 def list_engines() -> list[str]:
     """Names of the engines that are installed, best first."""
-    return [name for name, entry in _ENGINES.items() if importlib.util.find_spec(entry.package) is not None]
+    return [name for name in _ENGINES if importlib.util.find_spec(name) is not None]
 
 
 def open_engine(
@@ -73,15 +67,13 @@ def open_engine(
     entry = _ENGINES[engine]
     if precision not in get_args(Precision):
         raise ValueError(f"precision is {precision!r}; give {' or '.join(map(repr, get_args(Precision)))}")
-    if precision in entry.probed and importlib.util.find_spec(entry.package) is not None:
-        ensure_precision(entry.package, precision)  # before the package is imported
+    if precision in entry.probed and engine in list_engines():
+        ensure_precision(engine, precision)  # before the package is imported
     try:
-        module = importlib.import_module(f"poolsieve.engines.{entry.module}")
+        module = importlib.import_module(f"poolsieve.engines.{engine}_engine")
     except ImportError as error:
         raise ImportError(
             f"the engine {engine} cannot be loaded ({error}); install it: {entry.install}"
         ) from error
-    made: Engine = getattr(module, entry.class_name)(
-        bundle, threads=threads, precision=precision, batch_size=batch_size
-    )
-    return made
+    kind: type[Engine] = getattr(module, entry.class_name)
+    return kind(bundle, threads=threads, precision=precision, batch_size=batch_size)

@@ -19,7 +19,7 @@ from poolsieve.bundles.config import (
     WEIGHTS_FILE,
     pooled_graph,
 )
-from poolsieve.engines.base import Engine, Precision, Run, one_by_one
+from poolsieve.engines.base import Engine, Run, one_by_one
 from poolsieve.networks import Gate, GlanceNetwork, IndividualNetwork, PooledNetwork, load_backbone
 from poolsieve.networks.trained import TrainedModel, counting_networks
 
@@ -29,16 +29,8 @@ class TorchEngine(Engine):
 
     name = "torch"
 
-    def __init__(
-        self,
-        bundle: Bundle,
-        *,
-        threads: int | None = None,
-        precision: Precision = "fp32",
-        batch_size: int | None = None,
-    ) -> None:
-        super().__init__(bundle, threads=threads, precision=precision, batch_size=batch_size)
-        self._model = bundle_model(bundle)
+    def _open(self) -> None:
+        self._model = bundle_model(self.bundle)
         for part in self._model.parts().values():
             part.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 

@@ -51,6 +51,7 @@ class Competitor(ABC):
         glances: Whether it needs a bundle with a glance.
         planned: Whether it needs a bundle with recordings to plan from.
         by_name: Whether it is run only if it is asked for by its name.
+        least_pools: Pools that every image must be in; with small pools it is left out.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Competitor(ABC):
     glances: bool = False
     planned: bool = False
     by_name: bool = False
+    least_pools: int = 1
 
     @abstractmethod
     def prepare(self, tuning: EvaluationContext) -> Setup:
@@ -201,7 +203,7 @@ COMPETITORS: dict[str, Competitor] = {
         FixedScheme("individual", "Individual"),
         FixedScheme("dorfman", "Dorfman", scheme="dorfman"),
         TunedDecoder("comp", "COMP", decoder="comp"),
-        TunedDecoder("ncomp-2", "NCOMP-2", decoder="ncomp:t=2"),
+        TunedDecoder("ncomp-2", "NCOMP-2", least_pools=3, decoder="ncomp:t=2"),
         TunedDecoder("classo", "CLasso", decoder="classo"),
         TunedDecoder("mip", "MIP", decoder="mip"),
         TunedDecoder("bp-hard", "BP, hard", decoder="bp-hard"),
@@ -238,9 +240,14 @@ def scheme_for(name: str, context: EvaluationContext, **parameters: Any) -> Sche
     """A scheme for the networks and the prevalence of a context."""
     if name != "individual":
         parameters.setdefault("prevalence", min(context.mixture.prevalence, 0.5))
-    if name == "oneshot":  # as in the paper, but at most half as many small pools as images
-        parameters.setdefault("pools_per_image", min(4, max(1, max(context.pool_sizes) // 2)))
+    if name == "oneshot":
+        parameters.setdefault("pools_per_image", pools_per_image(context.pool_sizes))
     return make_scheme(name, context.pool_sizes, **parameters)
+
+
+def pools_per_image(pool_sizes: Sequence[int]) -> int:
+    """Of one-shot pools: as in the paper, but at most half as many small pools as images."""
+    return min(4, max(1, max(pool_sizes) // 2))
 
 
 def detection_product(mixture: Mixture, flags: NDArray[np.bool_]) -> float:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from poolsieve.bundles.recordings import Recordings
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.evaluation.scheme_runs import SchemeRun, run_scheme
-from poolsieve.schemes import Evidence, Scheme
-from poolsieve.schemes.cost import Price
+from poolsieve.schemes import LikelihoodModel, Scheme
+from poolsieve.schemes.cost_model import Price
 from poolsieve.schemes.runner import Networks
 
 
@@ -19,7 +19,7 @@ class EvaluationContext:
     Attributes:
         networks: Most often `RecordedNetworks`; None where there are no images to try anything on, but a
             prevalence to set methods up for.
-        evidence: What their outputs are worth.
+        likelihoods: What their outputs are worth.
         price: Multiply-adds of the networks.
         pool_sizes: Pool sizes that they read.
         gated: Whether features are multiplied by the gate before they are merged.
@@ -29,7 +29,7 @@ class EvaluationContext:
     """
 
     networks: Networks | None
-    evidence: Evidence
+    likelihoods: LikelihoodModel
     price: Price
     pool_sizes: tuple[int, ...]
     gated: bool
@@ -46,5 +46,11 @@ class EvaluationContext:
         """Judge the mixture by a scheme."""
         assert self.networks is not None, "there are no images to run a scheme on"
         return run_scheme(
-            scheme, self.mixture, self.networks, self.evidence, self.price, gated=self.gated, seed=self.seed
+            scheme,
+            self.mixture,
+            self.networks,
+            self.likelihoods,
+            self.price,
+            gated=self.gated,
+            seed=self.seed,
         )

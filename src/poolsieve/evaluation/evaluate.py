@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from poolsieve.calibration import confusion_counts
 from poolsieve.engines.resolution import at_resolution
-from poolsieve.evaluation.comparison import compare
-from poolsieve.evaluation.experiments import read_two_objects
+from poolsieve.evaluation.competitors import pools_per_image
+from poolsieve.evaluation.evaluation_plan import EvaluationPlan
+from poolsieve.evaluation.experiments import read_names, read_two_objects
 from poolsieve.evaluation.feature_cache import LabelledImages
+from poolsieve.evaluation.method_comparison import compare
 from poolsieve.evaluation.metrics import ImageTally
 from poolsieve.evaluation.outlier_refit import (
     UnfitFeaturesError,
@@ -25,7 +27,6 @@ from poolsieve.evaluation.outlier_refit import (
     refit_outliers,
     why_not,
 )
-from poolsieve.evaluation.plan import EvaluationPlan
 from poolsieve.evaluation.provenance import describe_data, describe_run
 from poolsieve.evaluation.recorded_splits import (
     RecordedSplit,
@@ -45,7 +46,7 @@ from poolsieve.evaluation.results import (
 from poolsieve.evaluation.wording import OFF_TOPIC, Wording
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.progress import Reporter
-from poolsieve.schemes import Evidence
+from poolsieve.schemes import LikelihoodModel
 from poolsieve.statistics import auc
 
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ def evaluate(
         competitors = [competitor for competitor in competitors if not competitor.glances]
     if not bundle.has_recordings or plan.by_density:  # recordings are of the bundle's own reading
         competitors = [competitor for competitor in competitors if not competitor.planned]
+    if plan.methods is None:
+        most = pools_per_image(bundle.config.pool_sizes)
+        competitors = [competitor for competitor in competitors if competitor.least_pools <= most]
     outliers = bundle.outliers
     if plan.by_density and outliers is None:
         raise ValueError(f"{bundle.name} is no outlier bundle, so it has no density to read by")
@@ -110,7 +114,7 @@ def evaluate(
             opened = open_engine(replace(part, outliers=None), engine, threads=threads)
             tuning = None if val is None else open_split(held, cache_dir, opened, part, val, reporter)
             measuring = open_split(held, cache_dir, opened, part, test, reporter)
-            return Resolution(part, opened, Evidence(part.calibration), tuning, measuring)
+            return Resolution(part, opened, LikelihoodModel(part.calibration), tuning, measuring)
 
         full = open_at(bundle)
         if bundle.has_recordings:
@@ -230,19 +234,24 @@ def _confusion(part: Resolution, half: bool, plan: EvaluationPlan) -> list[Confu
     return tables
 
 
-def _two_objects(part: Resolution, plan: EvaluationPlan) -> TwoObjects:
-    images = part.measuring.images
-    bad, ordinary = (
-        [images.files[int(k)] for k in np.flatnonzero(images.labels == label)] for label in (1, 0)
-    )
+def _two_objects(part: Resolution, plan: EvaluationPlan) -> TwoObjects | None:
+    if plan.two_objects is None:
+        return None
+    images, config, names = part.measuring.images, part.bundle.config, read_names(plan.two_objects)
+    double = np.array([file.name in names for file in images.files]) & (images.labels == 1)
+    if not double.any():
+        raise ValueError(f"{plan.two_objects} names no flagged image of split {plan.split}")
+    if double.sum() == (images.labels == 1).sum():
+        raise ValueError(f"{plan.two_objects} names all flagged images of split {plan.split}")
     return read_two_objects(
-        part.engine,
-        part.evidence,
-        bad,
-        ordinary,
-        max(part.bundle.config.pool_sizes),
+        part.measuring.networks,
+        part.likelihoods,
+        images.labels,
+        double,
+        max(config.pool_sizes),
         plan.two_object_pools,
         np.random.default_rng([plan.seed, 2]),
+        gated=config.merge == "gated",
     )
 
 

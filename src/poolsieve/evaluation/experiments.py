@@ -9,84 +9,77 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from poolsieve.evaluation.results import TwoObjects
-from poolsieve.images.reading import read_image
-from poolsieve.images.transforms import Squaring, plain_view
-from poolsieve.schemes import Evidence, Scheme
+from poolsieve.schemes import LikelihoodModel, Scheme
+from poolsieve.schemes.runner import Networks
 from poolsieve.statistics import proportion
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
     from poolsieve.engines.base import Engine
 
-_POOLS_AT_ONCE = 8
+_POOLS_AT_ONCE = 64
 
 
-def side_by_side(left: Path, right: Path, size: int, squaring: Squaring) -> NDArray[np.uint8]:
-    """Two images in one, each squeezed to half the width.  # (size, size, 3)."""
-    both = Image.new("RGB", (size, size))
-    for place, file in ((0, left), (size // 2, right)):
-        view = Image.fromarray(plain_view(read_image(file, at_least=size), size, squaring))
-        both.paste(view.resize((size // 2, size), Image.Resampling.BILINEAR), (place, 0))
-    return np.asarray(both)
+def read_names(path: Path) -> frozenset[str]:
+    """File names, one a line; lines that begin with # say something of the list.
+
+    Raises:
+        ValueError: There are none.
+    """
+    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    names = frozenset(line for line in lines if line and not line.startswith("#"))
+    if not names:
+        raise ValueError(f"{path}: names no image; write one file name a line")
+    return names
 
 
 def read_two_objects(
-    engine: Engine,
-    evidence: Evidence,
-    bad: Sequence[Path],
-    ordinary: Sequence[Path],
+    networks: Networks,
+    likelihoods: LikelihoodModel,
+    labels: NDArray[np.int64],
+    double: NDArray[np.bool_],
     pool_size: int,
     pools: int,
     rng: np.random.Generator,
+    *,
+    gated: bool,
 ) -> TwoObjects:
-    """Read pools with one bad image each, once with two objects in it and once with one.
+    """Read pools with one bad image each: one that shows two objects, or one that shows one.
 
     Args:
-        engine: Runs the bundle.
-        evidence: What its outputs are worth.
-        bad: Files with one object.
-        ordinary: Files with none.
+        networks: Answer by numbers of images.
+        likelihoods: What their outputs are worth.
+        labels: 1 for bad images.  # (images,)
+        double: Which of the bad ones show two objects.  # (images,)
         pool_size: Images in a pool.
-        pools: Pools of each kind.
+        pools: Pools of each kind; they share the ordinary images.
         rng: Draws the images.
+        gated: Whether merging is gated.
     """
-    config = engine.bundle.config
-    size, squaring = config.input_size, config.squaring
-    pairs = np.stack([rng.choice(len(bad), 2, replace=len(bad) < 2) for _ in range(pools)])
+    numbers, ordinary = np.arange(len(labels)), np.flatnonzero(labels == 0)
     mates = np.stack(
-        [
-            rng.choice(len(ordinary), pool_size - 1, replace=len(ordinary) < pool_size - 1)
-            for _ in range(pools)
-        ]
+        [rng.choice(ordinary, pool_size - 1, replace=len(ordinary) < pool_size - 1) for _ in range(pools)]
     )
-    readings = {"double": np.zeros(pool_size + 1, int), "single": np.zeros(pool_size + 1, int)}
-    scores = []
-    for start in range(0, pools, _POOLS_AT_ONCE):
-        block = slice(start, start + _POOLS_AT_ONCE)
-        twos = [side_by_side(bad[a], bad[b], size, squaring) for a, b in pairs[block]]
-        ones = [plain_view(read_image(bad[a], at_least=size), size, squaring) for a, _ in pairs[block]]
-        others = [
-            plain_view(read_image(ordinary[int(k)], at_least=size), size, squaring)
-            for k in mates[block].ravel()
+    readings = []
+    for chosen in (double, (labels == 1) & ~double):
+        members = np.column_stack([rng.choice(np.flatnonzero(chosen), pools), mates])
+        read = [
+            networks.pooled(
+                numbers,  # type: ignore[arg-type]
+                numbers if gated else None,  # type: ignore[arg-type]
+                members[start : start + _POOLS_AT_ONCE],
+                pool_size,
+            ).logits.argmax(axis=1)
+            for start in range(0, pools, _POOLS_AT_ONCE)
         ]
-        features = engine.front(np.stack([*twos, *ones, *others])).features
-        gate = engine.head(features).gate if config.merge == "gated" else None
-        number = len(twos)
-        places = 2 * number + np.arange(len(others)).reshape(number, pool_size - 1)
-        for kind, first in (("double", 0), ("single", number)):
-            members = np.column_stack([first + np.arange(number), places])
-            logits = engine.pooled(features, gate, members, pool_size).logits
-            np.add.at(readings[kind], logits.argmax(axis=1), 1)
-        scores.append(evidence.image_scores(engine.individual(features[:number]).logits))
-    flagged = np.concatenate(scores) > 0.5
+        counted = np.bincount(np.concatenate(read), minlength=pool_size + 1)
+        readings.append(tuple(counted.tolist()))
+    scores = likelihoods.image_scores(networks.individual(np.flatnonzero(double)).logits)  # type: ignore[arg-type]
+    flagged = scores > 0.5
     return TwoObjects(
-        pool_size,
-        tuple(readings["double"].tolist()),
-        tuple(readings["single"].tolist()),
-        proportion(flagged.sum(), len(flagged)),
+        pool_size, int(double.sum()), readings[0], readings[1], proportion(flagged.sum(), len(flagged))
     )
 
 

@@ -119,7 +119,9 @@ class OneShot(Method):
 
     def tuned(self, readings: Readings, bad: NDArray[np.bool_], prevalence: float) -> OneShot:
         """Grid search for sensitivity × specificity, as in the paper."""
-        grid = {name: tried for name, tried in self.decoder.default_grid.items() if name not in self.fixed}
+        grid = {
+            name: tried for name, tried in self.decoder.grid(self.design).items() if name not in self.fixed
+        }
         if not grid:
             return self
         found = tune(self.decoder, self._seen(readings), bad, grid, design=self.design, priors=prevalence)
@@ -180,6 +182,8 @@ def parse_method(text: str, design: Pooling) -> Method:
             raise ValueError(f"{text!r}: write dorfman-8 for pools of 8 images")
         return Dorfman(images=design.images, pool_size=min(int(size), design.images))
     choice = parse_decoder(text)
+    if choice.fixed:
+        choice.decoder.check_weight(design.pools_per_image)
     return OneShot(choice.decoder, design, choice.soft, choice.fixed)
 
 

@@ -16,7 +16,7 @@ from poolsieve.progress import duration
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
-    from poolsieve.evaluation.plan import EvaluationPlan
+    from poolsieve.evaluation.evaluation_plan import EvaluationPlan
     from poolsieve.evaluation.wording import Wording
 
 

@@ -22,7 +22,7 @@ from poolsieve.evaluation.recorded_networks import ImageRecords, RecordedNetwork
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.outliers import OutlierReadings
 from poolsieve.progress import Reporter
-from poolsieve.schemes import Evidence
+from poolsieve.schemes import LikelihoodModel
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
@@ -72,7 +72,7 @@ class Resolution:
     Attributes:
         bundle: The bundle.
         engine: Gives the networks' own outputs, also of an outlier bundle.
-        evidence: What outputs are worth.
+        likelihoods: What outputs are worth.
         tuning: The split to tune on; None if there is none.
         measuring: The split to measure on.
         recordings: What the bundle's plans are made of, if it has any and is run as it is.
@@ -80,7 +80,7 @@ class Resolution:
 
     bundle: Bundle
     engine: Engine
-    evidence: Evidence
+    likelihoods: LikelihoodModel
     tuning: RecordedSplit | None
     measuring: RecordedSplit
     recordings: Recordings | None = None
@@ -99,7 +99,7 @@ class Resolution:
         config = self.bundle.config
         return EvaluationContext(
             None if recorded is None else recorded.networks,
-            self.evidence,
+            self.likelihoods,
             config.cost,
             config.pool_sizes,
             config.merge == "gated",
@@ -167,4 +167,4 @@ def recalibrated(
     if config.glance is not None:
         calibration = replace(calibration, glance=known.glance, glance_roc=known.glance_roc)
     bundle = replace(part.bundle, calibration=calibration, outliers=outliers)
-    return replace(part, evidence=Evidence(calibration), bundle=bundle)
+    return replace(part, likelihoods=LikelihoodModel(calibration), bundle=bundle)

@@ -196,7 +196,7 @@ def plot_two_objects(found: TwoObjects) -> Figure:
     places = np.arange(most + 1)
     for shift, pools, name, colour in (
         (-0.2, found.single, "one object", COLOURS[0]),
-        (0.2, found.double, "two objects side by side", COLOURS[1]),
+        (0.2, found.double, "two objects", COLOURS[1]),
     ):
         bars = axes.bar(places + shift, pools[: most + 1], width=0.4, label=name, color=colour)
         axes.bar_label(bars, fontsize=9)

@@ -72,8 +72,9 @@ def section(evaluation: Evaluation, figures: dict[str, Path], page_folder: Path)
     two = evaluation.two_objects
     if two is not None:
         lines += [
-            f"**Two objects in one image**: of {sum(two.double)} pools with one such image {two.double[1]} "
-            f"were read as one bad image, {sum(two.double[2:])} as more and {two.double[0]} as none "
+            f"**Two objects in one image** ({two.images} images): of {sum(two.double)} pools with one of "
+            f"them {two.double[1]} were read as one bad image, {sum(two.double[2:])} as more and "
+            f"{two.double[0]} as none "
             f"(with one object: {two.single[1]}, {sum(two.single[2:])}, {two.single[0]}).",
             "",
         ]

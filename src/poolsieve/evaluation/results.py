@@ -175,12 +175,14 @@ class TwoObjects:
 
     Attributes:
         pool_size: Images in a pool.
+        images: Distinct images that show two.
         double: Pools by reading, where the bad image shows two.  # (r + 1,)
         single: Pools by reading, where it shows one.  # (r + 1,)
         found: Share of the images with two objects that the individual network flags.
     """
 
     pool_size: int
+    images: int
     double: tuple[int, ...]
     single: tuple[int, ...]
     found: Proportion

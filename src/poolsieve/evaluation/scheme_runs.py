@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from poolsieve.evaluation.metrics import ImageTally
 from poolsieve.evaluation.mixtures import Mixture
-from poolsieve.schemes import Chunk, CostMeter, Evidence, Scheme
-from poolsieve.schemes.cost import Price
+from poolsieve.schemes import Chunk, CostMeter, LikelihoodModel, Scheme
+from poolsieve.schemes.cost_model import Price
 from poolsieve.schemes.runner import Networks
 from poolsieve.schemes.stages import BY_INDIVIDUAL
 
@@ -52,7 +52,7 @@ def run_scheme(
     scheme: Scheme,
     mixture: Mixture,
     networks: Networks,
-    evidence: Evidence,
+    likelihoods: LikelihoodModel,
     price: Price,
     *,
     gated: bool,
@@ -64,7 +64,7 @@ def run_scheme(
         scheme: How to decide.
         mixture: About what.
         networks: Most often `RecordedNetworks`; they are given numbers of distinct images.
-        evidence: What the networks' outputs are worth.
+        likelihoods: What the networks' outputs are worth.
         price: Multiply-adds of the networks.
         gated: Whether features are multiplied by the gate before they are merged.
         seed: Decides who shares a pool with whom, as in `Moderator`.
@@ -77,7 +77,7 @@ def run_scheme(
         images = mixture.images[places]
         chunk = Chunk(
             networks,
-            evidence,
+            likelihoods,
             meter,
             images,  # type: ignore[arg-type]  # numbers in place of pixels
             np.arange(len(images)),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from poolsieve.bundles.pool_layout import MOST_CLASSES, USUAL_IMAGES, PoolLayout, layout_for
 from poolsieve.bundles.recordings import PoolRecording, Recordings
-from poolsieve.schemes.evidence import Evidence
+from poolsieve.schemes.likelihood_model import LikelihoodModel
 from poolsieve.schemes.runner import Features, Networks
 
 BAD_SHARES = (0.03, 0.09, 0.27)
@@ -26,7 +26,7 @@ Progress = Callable[[int, int], None]
 
 def record_readings(
     networks: Networks,
-    evidence: Evidence,
+    likelihoods: LikelihoodModel,
     features: Features,
     bad: NDArray[np.bool_],
     pool_sizes: Sequence[int],
@@ -44,7 +44,7 @@ def record_readings(
 
     Args:
         networks: An engine.
-        evidence: What its outputs are worth.
+        likelihoods: What its outputs are worth.
         features: Front features of labelled images that nothing was trained on.  # (N, C, H, W)
         bad: Their labels.  # (N,)
         pool_sizes: Sizes that there are counting networks for.
@@ -54,13 +54,13 @@ def record_readings(
         progress: Told how far it is.
     """
     output = networks.head(features)
-    scores = evidence.image_scores(networks.individual(features).logits).astype(np.float32)
+    scores = likelihoods.image_scores(networks.individual(features).logits).astype(np.float32)
     heads = None
-    if evidence.knows_head:
-        heads = _ratios(evidence.of_heads(output.logits))
+    if likelihoods.knows_head:
+        heads = _ratios(likelihoods.of_heads(output.logits))
     glances = None
-    if evidence.knows_glance and pixels is not None:
-        glances = _ratios(evidence.of_glances(networks.glance(pixels)))
+    if likelihoods.knows_glance and pixels is not None:
+        glances = _ratios(likelihoods.of_glances(networks.glance(pixels)))
     gate = output.gate if gated else None
     rng = np.random.Generator(np.random.PCG64(seed))
     drawn = [
@@ -74,7 +74,7 @@ def record_readings(
         tables, counts = [], []
         for chunk in chunks:
             pooled = networks.pooled(features, gate, chunk[layout.pooling.pools], layout.pool_size)
-            readings = evidence.of_pools(pooled.logits, layout.pooling.pool_sizes, pooled.counts)
+            readings = likelihoods.of_pools(pooled.logits, layout.pooling.pool_sizes, pooled.counts)
             assert readings.log_likelihoods is not None
             tables.append(_half(readings.log_likelihoods[0]))
             counts.append(readings.counts[0].astype(np.uint8))

@@ -59,7 +59,7 @@ def record_bundle(
     from poolsieve.engines import open_engine
     from poolsieve.export.readings import record_readings
     from poolsieve.planning.table import make_table, table_bytes
-    from poolsieve.schemes import Evidence
+    from poolsieve.schemes import LikelihoodModel
 
     reporter = reporter or Reporter()
     bundle = load_bundle(path_or_name)
@@ -85,7 +85,7 @@ def record_bundle(
 
         recordings = record_readings(
             networks,
-            Evidence(bundle.calibration),
+            LikelihoodModel(bundle.calibration),
             features,
             bad,
             bundle.config.pool_sizes,

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
+from poolsieve.images.locations import Location
 from poolsieve.images.reading import MAX_BYTES, UnreadableImage, check_bytes
 
 MAX_RATIO = 200
@@ -35,6 +36,8 @@ MAX_SECONDS = 30.0
 """Processor time to unpack one member, or to pass over it."""
 _XZ_MEMORY = 128 << 20
 _PART = 1 << 16
+_STORE_BUFFER = 1 << 20
+"""Bytes of one request to an object store."""
 _ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ARCHIVE_ERRORS = (
     *(zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, RecursionError),
@@ -77,13 +80,16 @@ def zip_items(path: str, max_bytes: int) -> Iterator[MemberItem]:
     Raises:
         ValueError: If it is no zip archive, or its directory cannot be read.
     """
-    stream = _DirectoryReader(io.FileIO(path))
+    location = Location(path)
+    raw = location.open() if location.remote else io.FileIO(path)
+    size = cast(Any, raw).size() if location.remote else Path(path).stat().st_size
+    stream = _DirectoryReader(cast(io.RawIOBase, raw), _STORE_BUFFER if location.remote else _PART)
     try:
         archive = zipfile.ZipFile(stream)
     except (*_ARCHIVE_ERRORS, NotImplementedError) as error:
         raise ValueError(f"{path}: no zip archive, or a damaged one ({error})") from None
     stream.largest = None
-    left = MAX_RATIO * Path(path).stat().st_size + MAX_BYTES
+    left = MAX_RATIO * size + MAX_BYTES
     for member in archive.infolist():  # left open: items are read after the listing has ended
         if member.filename.endswith("/"):
             continue
@@ -130,8 +136,9 @@ def tar_items(path: str, max_bytes: int) -> Iterator[MemberItem]:
     Raises:
         ValueError: If it is no tar archive.
     """
-    with Path(path).open("rb") as file:
-        stream = _Unpacked(file, Path(path).stat().st_size)
+    file, size = Location(path).open_from_start()
+    with file:
+        stream = _Unpacked(file, size)
         try:
             archive = tarfile.open(  # noqa: SIM115 - closed below
                 fileobj=cast(IO[bytes], stream), mode="r|", tarinfo=_LimitedTarInfo

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from poolsieve.images.image_files import TAR_ENDINGS
+from poolsieve.images.locations import is_remote
 from poolsieve.images.own_outputs import OwnOutputs
 from poolsieve.images.sources import LITTER, STANDARD_INPUT, list_items
 
@@ -27,7 +28,7 @@ def count_items(sources: Iterable[str], *, column: str | None, outputs: OwnOutpu
     for source in sources:
         if Path(source).is_dir():
             total += sum(1 for _ in outputs.leave_out(source, _unsorted(source)))
-        elif source == STANDARD_INPUT or source.lower().endswith(TAR_ENDINGS):
+        elif source == STANDARD_INPUT or source.lower().endswith(TAR_ENDINGS) or is_remote(source):
             return None  # to count the members of a tar is to read it whole
         else:
             total += sum(1 for _ in list_items([source], column=column))

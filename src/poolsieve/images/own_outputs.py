@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from poolsieve.files import write_atomically
+from poolsieve.images.locations import StoredFile, is_remote
 from poolsieve.images.reading import read_limited
 
 NOTES = ".poolsieve-outputs"
@@ -98,7 +99,9 @@ class OwnOutputs:
     """
 
     def __init__(self, of_this_run: Iterable[str | os.PathLike[str]] = ()) -> None:
-        self._of_this_run = {os.path.realpath(path) for path in of_this_run}
+        names = [os.fspath(path) for path in of_this_run]
+        self._of_this_run = {os.path.realpath(name) for name in names if not is_remote(name)}
+        self._stored = tuple(f"{name.rstrip('/')}/" for name in names if is_remote(name))
         self.passed_over: dict[str, int] = {}
 
     def leave_out(self, source: str, paths: Iterable[str]) -> Iterator[str]:
@@ -116,6 +119,10 @@ class OwnOutputs:
                 skipped, own = self._own_files(parent or os.sep, is_source=parent == source.rstrip(os.sep))
             if not skipped and name not in own:
                 yield path
+
+    def leave_out_stored(self, files: Iterable[StoredFile]) -> Iterator[StoredFile]:
+        """The files of an object store without the present run's."""
+        return (file for file in files if not file.name.startswith(self._stored))
 
     def _own_files(self, folder: str, *, is_source: bool) -> tuple[bool, set[str]]:
         """Whether all of a folder is the present run's, and the names of our files in it."""

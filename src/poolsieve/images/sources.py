@@ -1,4 +1,4 @@
-"""Where images come from: folders, files, tables of paths, archives, arrays; always in a fixed order.
+"""Where images come from: folders, files, tables, archives, object stores, arrays; in a fixed order.
 
 A source lists its items one by one and holds none of them, so that memory does not grow with their number.
 Nothing is ever unpacked to disk.
@@ -6,9 +6,7 @@ Nothing is ever unpacked to disk.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import json
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -25,19 +23,17 @@ from poolsieve.images.archives import MemberItem, refused_item, tar_items, zip_i
 from poolsieve.images.guarded_decoding import shared_decoder
 from poolsieve.images.image_files import HEAD_BYTES, TAR_ENDINGS, is_archive, seems_image
 from poolsieve.images.in_memory import HeldImage, held_item
+from poolsieve.images.locations import Location, is_remote
 from poolsieve.images.own_outputs import OwnOutputs
-from poolsieve.images.reading import MAX_BYTES, UnreadableImage, read_limited
+from poolsieve.images.path_tables import TABLE_ENDINGS, table_paths
+from poolsieve.images.reading import MAX_BYTES, UnreadableImage, check_bytes, read_limited
 from poolsieve.images.transforms import Squaring, plain_view
 
 STANDARD_INPUT = "-"
-PATH_COLUMNS = ("file", "path", "image", "filename")
-"""Columns that hold the paths of a table, unless another one is named; the first that is there."""
 LITTER = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 """Files that systems leave in folders; the only ones that a folder's listing passes over."""
 _INNER_ARCHIVE = "an archive within a source is not opened; give it as a source itself"
 _SMALL_FILE = 1_000_000
-_MAX_LINE = 1_000_000
-"""Characters of a line in a JSONL file."""
 _MAX_PATH = 16_384
 """Characters of a path; no system has so long ones, and readers of CSV refuse cells of 131,072."""
 
@@ -79,6 +75,27 @@ class FileItem:
     def load(self) -> bytes:
         """Its bytes."""
         return read_limited(self.name, self.max_bytes)
+
+
+@dataclass(frozen=True)
+class StoredItem:
+    """A file in an object store; `version` is the ETag that it had when it was listed, if that is known."""
+
+    name: str
+    size: int = 0
+    version: str | None = None
+    max_bytes: int = MAX_BYTES
+    sequential: Literal[False] = False
+
+    def load(self) -> bytes:
+        """Its bytes."""
+        check_bytes(self.name, self.size, self.max_bytes)
+        return Location(self.name).read_bytes(self.max_bytes, self.version)
+
+
+def file_item(path: str, max_bytes: int = MAX_BYTES) -> FileItem | StoredItem:
+    """The item of a file, on disk or in an object store."""
+    return StoredItem(path, max_bytes=max_bytes) if is_remote(path) else FileItem(path, max_bytes)
 
 
 @dataclass(frozen=True)
@@ -178,7 +195,7 @@ def _read(
 
 def _told_apart(item: Item, content: bytes | None, error: UnreadableImage) -> tuple[str, bool]:
     """The reason, and whether the item is a file of another kind and not an image that cannot be read."""
-    if not isinstance(item, FileItem | MemberItem):  # what is given as an image is one
+    if not isinstance(item, FileItem | StoredItem | MemberItem):  # what is given as an image is one
         return error.reason, False
     head = _head_of(item) if content is None else content[:HEAD_BYTES]
     if head is None or seems_image(item.name, head):
@@ -198,10 +215,9 @@ def _is_small(item: Item) -> bool:
 
 def _head_of(item: Item) -> bytes | None:
     """The first bytes of a file that was too large to be read; None if it cannot be looked into."""
-    if not isinstance(item, FileItem) or not Path(item.name).is_file():
-        return None
-    with suppress(OSError), Path(item.name).open("rb") as stream:
-        return stream.read(HEAD_BYTES)
+    if isinstance(item, StoredItem) or (isinstance(item, FileItem) and Path(item.name).is_file()):
+        with suppress(OSError), Location(item.name).open() as stream:
+            return stream.read(HEAD_BYTES)
     return None
 
 
@@ -216,7 +232,8 @@ def list_items(
 
     Args:
         source: A folder (all files below it, by name); a CSV or JSONL file with a column of paths, relative
-            to that file; a zip or tar archive; a single image file; `-` for paths on standard input, one a
+            to that file; a zip or tar archive; a single image file; any of these in an object store
+            (`s3://`, `gs://`, `az://`), also where tables name them; `-` for paths on standard input, one a
             line; an image in memory, which is the content of a file (bytes), a file that is open for reading
             bytes, one of Pillow's images, or an array (H, W, 3), uint8, RGB; an array (N, H, W, 3) of such
             images; or anything that can be iterated over and gives any of these but the last.
@@ -258,7 +275,7 @@ def image_item(image: AnyImage, position: int = 0, *, name: str | None = None) -
     if isinstance(image, str | os.PathLike):
         if name is not None:
             raise ValueError(f"the image {os.fspath(image)!r} is named by its path; leave out name={name!r}")
-        return FileItem(os.fspath(image))
+        return file_item(os.fspath(image))
     held = held_item(image, position, name=name)
     if held is None:
         raise _wrong_type("the image", image)
@@ -276,23 +293,23 @@ def _items_of_path(path: str, column: str | None, max_bytes: int, outputs: OwnOu
     if path == STANDARD_INPUT:
         # Bytes, as file names need not be proper text.
         return _files((os.fsdecode(line.rstrip(b"\r\n")) for line in sys.stdin.buffer), max_bytes)
-    lower = path.lower()
-    if Path(path).is_dir():
+    lower, kind = path.lower(), Location(path).kind()
+    if kind == "folder":
+        if is_remote(path):
+            return _stored(path, max_bytes, outputs)
         return _files(outputs.leave_out(path, _walk(path)), max_bytes)
-    if not Path(path).exists():
+    if kind is None:
         raise FileNotFoundError(
             f"{path} does not exist; give a folder, a CSV or JSONL file, an archive, an image, or - for "
             "paths on standard input"
         )
-    if lower.endswith(".csv"):
-        return _files(_relative(path, _csv_paths(Path(path), column)), max_bytes)
-    if lower.endswith((".jsonl", ".ndjson")):
-        return _files(_relative(path, _jsonl_paths(Path(path), column)), max_bytes)
+    if lower.endswith(TABLE_ENDINGS):
+        return _files(table_paths(path, column), max_bytes)
     if lower.endswith(".zip"):
         return zip_items(path, max_bytes)
     if lower.endswith(TAR_ENDINGS):
         return tar_items(path, max_bytes)
-    return iter([FileItem(path, max_bytes)])
+    return iter([file_item(path, max_bytes)])
 
 
 def _items_of_sequence(
@@ -307,8 +324,8 @@ def _items_of_sequence(
             yield held
             continue
         path = os.fspath(source)
-        if path != STANDARD_INPUT and not Path(path).exists():
-            yield FileItem(path, max_bytes)  # reading it tells why it cannot be read
+        if path != STANDARD_INPUT and Location(path).kind() is None:
+            yield file_item(path, max_bytes)  # reading it tells why it cannot be read
         else:
             yield from _items_of_path(path, column, max_bytes, outputs)
 
@@ -318,7 +335,13 @@ def _files(paths: Iterable[str], max_bytes: int) -> Iterator[Item]:
         if len(path) > _MAX_PATH:
             yield refused_item(f"{path[:80]}...", f"a path of {len(path):,} characters")
         elif path:
-            yield FileItem(path, max_bytes)
+            yield file_item(path, max_bytes)
+
+
+def _stored(folder: str, max_bytes: int, outputs: OwnOutputs) -> Iterator[Item]:
+    for file in outputs.leave_out_stored(Location(folder).files()):
+        if file.name.rpartition("/")[2] not in LITTER:
+            yield StoredItem(file.name, file.size, file.version, max_bytes)
 
 
 def _walk(folder: str) -> Iterator[str]:
@@ -351,52 +374,3 @@ def _entries(folder: str) -> list[tuple[str, bool]]:
     """Names in a folder, sorted, and whether they are folders."""
     with os.scandir(folder) as entries:
         return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
-
-
-def _relative(table: str, paths: Iterable[str]) -> Iterator[str]:
-    folder = Path(table).parent
-    return (str(folder / path) for path in paths)
-
-
-def _csv_paths(table: Path, column: str | None) -> Iterator[str]:
-    with table.open(newline="", encoding="utf-8-sig") as stream:
-        reader = csv.DictReader(stream)
-        try:
-            name = _path_column(table, reader.fieldnames or (), column)
-            for row in reader:
-                yield row[name] or ""
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise ValueError(
-                f"{table}, after line {reader.line_num}: not a CSV table in UTF-8 ({error})"
-            ) from None
-
-
-def _jsonl_paths(table: Path, column: str | None) -> Iterator[str]:
-    with table.open(encoding="utf-8-sig") as stream:
-        for number, line in enumerate(iter(lambda: stream.readline(_MAX_LINE), ""), 1):
-            if not line.strip():
-                continue
-            if len(line) == _MAX_LINE:
-                raise ValueError(f"{table}, line {number}: longer than {_MAX_LINE:,} characters")
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"{table}, line {number}: not JSON ({error})") from None
-            if not isinstance(record, dict):
-                raise ValueError(f"{table}, line {number}: not an object with a path in it")
-            path = record[_path_column(table, tuple(record), column)]
-            if not isinstance(path, str):
-                raise ValueError(f"{table}, line {number}: the path is {path!r}, not a text")
-            yield path
-
-
-def _path_column(table: Path, columns: Sequence[str], wanted: str | None) -> str:
-    names = PATH_COLUMNS if wanted is None else (wanted,)
-    for name in names:
-        if name in columns:
-            return name
-    there = ", ".join(map(repr, columns)) or "none"
-    raise ValueError(
-        f"{table} has no column {' or '.join(map(repr, names))}; it has {there}. "
-        "Name the column of the paths with --column"
-    )

@@ -13,7 +13,7 @@ from scipy.special import softmax
 from poolsieve.images.reading import MAX_FRAMES
 from poolsieve.images.sources import Item, Loaded, read_views
 from poolsieve.moderation.verdicts import PoolReading, Verdict
-from poolsieve.schemes import Chunk, CostMeter, Decision, Evidence, Scheme, Test
+from poolsieve.schemes import Chunk, CostMeter, Decision, LikelihoodModel, Scheme, Test
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
@@ -61,7 +61,7 @@ class ChunkJudge:
         if not 1 <= frames <= MAX_FRAMES:
             raise ValueError(f"frames={frames}, but it must lie between 1 and {MAX_FRAMES}")
         self._bundle, self._networks, self._seed, self._frames = bundle, networks, seed, frames
-        self._evidence = Evidence(bundle.calibration)
+        self._likelihoods = LikelihoodModel(bundle.calibration)
 
     def prepare(self, item: Item, data: Loaded) -> PreparedImage:
         """Read one image; `data` is what it holds, if it was loaded already. Any number of threads may."""
@@ -89,7 +89,7 @@ class ChunkJudge:
             return tuple(verdicts), None
         chunk = Chunk(
             self._networks,
-            self._evidence,
+            self._likelihoods,
             meter,
             np.stack(readable),
             places,
@@ -133,7 +133,8 @@ class ChunkJudge:
             some = later[start : start + _FRAMES_AT_ONCE]
             frames = np.stack([pixels for _, _, pixels in some])
             chunk = Chunk(
-                *(self._networks, self._evidence, meter, frames, np.arange(len(some)), len(some)), gated=False
+                *(self._networks, self._likelihoods, meter, frames, np.arange(len(some)), len(some)),
+                gated=False,
             )
             alone = Scheme((Test(threshold=scheme.threshold),))
             decision = alone.decide(chunk, np.random.default_rng(0))

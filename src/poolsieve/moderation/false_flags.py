@@ -14,7 +14,7 @@ from poolsieve.statistics import Z95, Estimate, proportion
 
 if TYPE_CHECKING:
     from poolsieve.moderation.moderator import Moderator, Totals
-    from poolsieve.planning.following import PlanFollower
+    from poolsieve.planning.plan_controller import PlanController
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ def detection_rates(
         moderator: Has run.
         plan: File of the plan that it followed, if that was given.
     """
-    bundle, scheme, follower = moderator.bundle, moderator.scheme, moderator.totals.follower
+    bundle, scheme, controller = moderator.bundle, moderator.scheme, moderator.totals.controller
     promised = None if plan is None else load_plan(plan, bundle=bundle.hash)
     if isinstance(promised, Plan):
         return DetectionRates(promised.sensitivity, promised.specificity, "that its plan promises")
-    if follower is not None:
-        shares = _shares(follower, moderator.totals)
+    if controller is not None:
+        shares = _shares(controller, moderator.totals)
         return DetectionRates(
             _mean([(plan.sensitivity, share) for plan, share in shares]),
             _mean([(plan.specificity, share) for plan, share in shares]),
@@ -114,11 +114,11 @@ def false_flags_sentence(totals: Totals, rates: DetectionRates | None) -> str:
     )
 
 
-def _shares(follower: PlanFollower, totals: Totals) -> list[tuple[Plan, float]]:
+def _shares(controller: PlanController, totals: Totals) -> list[tuple[Plan, float]]:
     """The plans that were followed, and for which share of the chunks."""
-    chunks = max(math.ceil(totals.images / follower.chunk_size), 1)
-    plans = [follower.first, *(switch.plan for switch in follower.switches)]
-    starts = [0, *(min(switch.chunk, chunks) for switch in follower.switches), chunks]
+    chunks = max(math.ceil(totals.images / controller.chunk_size), 1)
+    plans = [controller.first, *(switch.plan for switch in controller.switches)]
+    starts = [0, *(min(switch.chunk, chunks) for switch in controller.switches), chunks]
     return [
         (plan, (end - start) / chunks)
         for plan, start, end in zip(plans, starts[:-1], starts[1:], strict=True)

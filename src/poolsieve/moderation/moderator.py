@@ -25,7 +25,7 @@ from poolsieve.moderation.chunk_judge import DIGITS, ChunkJudge, PreparedImage
 from poolsieve.moderation.stream import Stream, check_wait, verdicts_in_order
 from poolsieve.moderation.verdicts import Verdict
 from poolsieve.planning.choosing import choose_scheme
-from poolsieve.planning.following import PlanFollower
+from poolsieve.planning.plan_controller import PlanController
 from poolsieve.planning.plans import Plan, Target
 from poolsieve.schemes import (
     CostMeter,
@@ -54,7 +54,7 @@ class Totals:
         clear: Clear images.
         errors: Images that could not be read.
         not_images: Files that are no images.
-        follower: Changes plans as the prevalence does; None if the scheme was given.
+        controller: Changes plans as the prevalence does; None if the scheme was given.
         unfinished: Chunks whose decoder stopped early; their verdicts have a note.
     """
 
@@ -64,7 +64,7 @@ class Totals:
     clear: int = 0
     errors: int = 0
     not_images: int = 0
-    follower: PlanFollower | None = None
+    controller: PlanController | None = None
     unfinished: int = 0
 
     @property
@@ -83,11 +83,11 @@ class Totals:
 
     def first_plan(self) -> str | None:
         """The plan that was followed at first, for people; None if the scheme was given."""
-        return None if self.follower is None else self.follower.first.describe()
+        return None if self.controller is None else self.controller.first.describe()
 
     def plan_changes(self) -> list[str]:
         """Every change of plan, for people; a resumed run tells those before it was stopped too."""
-        return [] if self.follower is None else [str(switch) for switch in self.follower.switches]
+        return [] if self.controller is None else [str(switch) for switch in self.controller.switches]
 
     def count(self, verdicts: Sequence[Verdict]) -> None:
         """Count verdicts."""
@@ -100,8 +100,8 @@ class Totals:
     def learn(self, decision: Decision, chunk: int) -> None:
         """Learn what a decision about a chunk, by its number, tells of the prevalence."""
         self.prevalence.add(decision.likelihoods, decision.group_sizes, decision.group_weight)
-        if self.follower is not None:
-            self.follower.observe(decision, len(decision.scores), chunk)
+        if self.controller is not None:
+            self.controller.observe(decision, len(decision.scores), chunk)
         self.unfinished += not decision.solved
 
     def state(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Totals:
             "clear": self.clear,
             "errors": self.errors,
             "not_images": self.not_images,
-            **({} if self.follower is None else {"plans": self.follower.state()}),
+            **({} if self.controller is None else {"plans": self.controller.state()}),
             "unfinished": self.unfinished,
         }
 
@@ -125,8 +125,8 @@ class Totals:
         self.prevalence.groups += state["groups"]
         for name in ("flagged", "clear", "errors", "not_images", "unfinished"):
             setattr(self, name, getattr(self, name) + state[name])
-        if self.follower is not None:
-            self.follower.restore(state["plans"])
+        if self.controller is not None:
+            self.controller.restore(state["plans"])
 
 
 @dataclass
@@ -205,15 +205,15 @@ class Moderator:
         return self._scheme_of(self.totals)
 
     def _scheme_of(self, totals: Totals) -> Scheme:
-        if totals.follower is not None:
-            return totals.follower.scheme
+        if totals.controller is not None:
+            return totals.controller.scheme
         assert self._scheme is not None
         return self._scheme
 
     @property
     def description(self) -> str:
         """The scheme with its parameters, or all plans that may be followed: the same for the whole run."""
-        return str(self.totals.follower or self._scheme)
+        return str(self.totals.controller or self._scheme)
 
     @classmethod
     def load(
@@ -256,7 +256,7 @@ class Moderator:
         made, prevalence = choose_scheme(loaded, scheme, target, plan, parameters)
         opened = open_engine(loaded, engine, threads=threads, precision=precision, batch_size=batch_size)
         sizes = loaded.config.pool_sizes
-        first = made if isinstance(made, Scheme) else PlanFollower(made, sizes, prevalence).scheme
+        first = made if isinstance(made, Scheme) else PlanController(made, sizes, prevalence).scheme
         opened.prepare(first.graphs(loaded.config))  # meanwhile the design is made and images are read
         return cls(loaded, opened, made, prevalence=prevalence, seed=seed, frames=frames)
 
@@ -382,10 +382,10 @@ class Moderator:
         return run
 
     def _new_totals(self) -> Totals:
-        follower = None
+        controller = None
         if self._plans is not None:
-            follower = PlanFollower(self._plans, self.bundle.config.pool_sizes, self._prevalence)
-        return Totals(CostMeter(self.bundle.config.cost), follower=follower)
+            controller = PlanController(self._plans, self.bundle.config.pool_sizes, self._prevalence)
+        return Totals(CostMeter(self.bundle.config.cost), controller=controller)
 
     def _read_ahead(self, items: Iterator[Item], size: int) -> Iterator[list[PreparedImage]]:
         ahead = max(2 * size, 2 * self._threads)

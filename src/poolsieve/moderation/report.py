@@ -17,7 +17,7 @@ from poolsieve import pages
 from poolsieve.images.datasets import IMAGE_ENDINGS
 from poolsieve.moderation.false_flags import DetectionRates, false_flags_sentence
 from poolsieve.moderation.verdicts import PoolReading, Verdict
-from poolsieve.schemes.cost import list_parts
+from poolsieve.schemes.cost_model import list_parts
 
 if TYPE_CHECKING:
     from poolsieve.moderation.moderator import Totals

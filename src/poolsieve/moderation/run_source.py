@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from poolsieve.images.counting import count_items
+from poolsieve.images.image_files import is_archive
+from poolsieve.images.locations import is_remote
 from poolsieve.images.own_outputs import OwnOutputs
-from poolsieve.images.sources import STANDARD_INPUT, FileItem, Item, list_items
+from poolsieve.images.sources import STANDARD_INPUT, Item, file_item, list_items
 from poolsieve.moderation.flagged_images import items_of
 from poolsieve.moderation.resuming import check_unchanged
 from poolsieve.moderation.run_files import RunFiles
@@ -51,7 +53,7 @@ class RunSource:
     def check_unchanged(self, log: VerdictLog) -> None:
         """Raise if what was judged before the run was interrupted is not there any more as it was."""
         if self.is_piped:  # the names are compared when they come
-            items: Iterator[Item] = (FileItem(verdict.path) for verdict in log.verdicts())
+            items: Iterator[Item] = (file_item(verdict.path) for verdict in log.verdicts())
         else:
             items = islice(self._items(), log.done)
         check_unchanged(log.verdicts(), items)
@@ -63,8 +65,9 @@ class RunSource:
         """
         members = {}
         for position, path in paths.items():
-            if self.is_piped or os.path.lexists(path):
-                yield position, FileItem(path)
+            stored = is_remote(path) and not any(is_archive(name) for name in self.names)
+            if self.is_piped or stored or os.path.lexists(path):
+                yield position, file_item(path)
             else:
                 members[position] = path
         found = set()
@@ -73,7 +76,7 @@ class RunSource:
                 found.add(position)
                 yield position, item
         for position in members.keys() - found:
-            yield position, FileItem(members[position])  # reading it tells that it is gone
+            yield position, file_item(members[position])  # reading it tells that it is gone
 
     def _items(self) -> Iterator[Item]:
         return list_items(self.source, column=self.column, outputs=self.own_outputs())

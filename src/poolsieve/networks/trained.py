@@ -24,7 +24,7 @@ from poolsieve.networks import (
     load_backbone,
 )
 from poolsieve.networks.pooled import Merge
-from poolsieve.networks.weights import read_safetensors
+from poolsieve.networks.weights import copied_tensors, read_safetensors, with_prefix
 
 Counting = Literal["shared", "separate"]
 """Whether pool sizes share the weights of the largest."""
@@ -64,10 +64,7 @@ class TrainedModel:
             RuntimeError: They do not fit.
         """
         for prefix, part in self.parts().items():
-            start = f"{prefix}."
-            part.load_state_dict(
-                {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
-            )
+            part.load_state_dict(with_prefix(tensors, f"{prefix}."))
         for module in (self.backbone, *self.parts().values()):
             module.eval()
 
@@ -120,11 +117,7 @@ def save_model(folder: Path, model: TrainedModel, entries: dict[str, Any]) -> No
         model: What was trained.
         entries: Further entries of the configuration: task, squaring, the training settings.
     """
-    tensors = {
-        f"{prefix}.{name}": value.detach().clone(memory_format=torch.contiguous_format)
-        for prefix, part in model.parts().items()
-        for name, value in part.state_dict().items()
-    }
+    tensors = copied_tensors({f"{prefix}.": part for prefix, part in model.parts().items()})
     write_atomically(folder / MODEL_FILE, save(tensors))
     backbone = model.backbone
     config = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import struct
 import zipfile
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
+from torch import Tensor, nn
 
 from poolsieve.networks.backbone import SplitBackbone
 
@@ -89,3 +90,29 @@ def load_weights(
     if faults:
         raise ValueError(f"{source} does not fit {backbone.name}; {'; '.join(faults)}")
     backbone.load_state_dict({key: state.get(name, own[key]) for key, name in names.items()})
+
+
+def hash_weights(module: nn.Module) -> str:
+    """A hash of a module's parameters and buffers."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def copied_tensors(parts: Mapping[str, nn.Module]) -> dict[str, Tensor]:
+    """Copies of all tensors of modules, whose names begin with the prefixes given.
+
+    They are copies because safetensors refuses tensors that share memory, as networks with one gate do.
+    """
+    return {
+        prefix + name: value.detach().clone(memory_format=torch.contiguous_format)
+        for prefix, part in parts.items()
+        for name, value in part.state_dict().items()
+    }
+
+
+def with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names begin with the prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from poolsieve.schemes import Scheme
-from poolsieve.schemes.cost import Price
+from poolsieve.schemes.cost_model import Price
 
 _FEWEST = 25
 """Recorded images of a kind below which the next kind stands in for it."""

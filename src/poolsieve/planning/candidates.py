@@ -14,7 +14,7 @@ from poolsieve.decoders import Readings
 from poolsieve.planning.candidate import Candidate, bounds_for
 from poolsieve.planning.head_comparison import beats_head
 from poolsieve.schemes import Scheme, make_scheme
-from poolsieve.schemes.cost import Price
+from poolsieve.schemes.cost_model import Price
 from poolsieve.schemes.pool_stage import PoolStage
 
 MOST_MATES = 5
@@ -164,7 +164,10 @@ class _Maker:
             parameters["test_above"] = float(expit(cut + logit(prevalence)))
             if np.isfinite(floor):
                 parameters["clear_below"] = float(expit(floor + logit(prevalence)))
-        made = self._scheme(scheme, parameters | ({} if decoder is None else {"decoder": decoder}))
+        text = (
+            "ncomp:t=0" if decoder == "ncomp" else decoder
+        )  # scores do not depend on t, whose bounds follow
+        made = self._scheme(scheme, parameters | ({} if text is None else {"decoder": text}))
         values = self._values(made, recording, classes, use_head=scheme == "adaptive")
         if decoder == "ncomp":
             values = np.rint(values * classes)  # positive pools of each image

@@ -19,7 +19,7 @@ from poolsieve.planning.outcomes import Outcomes, outcomes
 from poolsieve.planning.paired import CONFIDENCE, images_needed
 from poolsieve.planning.plans import Plan, Target, individual_reach
 from poolsieve.planning.promises import promise
-from poolsieve.schemes.cost import Price
+from poolsieve.schemes.cost_model import Price
 
 NEAR_TIE = 0.005
 """Costs that differ by no more are a tie, which the simpler plan wins."""

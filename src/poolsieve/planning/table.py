@@ -11,7 +11,7 @@ from poolsieve.bundles.recordings import Recordings
 from poolsieve.planning.plans import FORMAT, Plan, Target
 from poolsieve.planning.search import search
 from poolsieve.schemes import make_scheme
-from poolsieve.schemes.cost import Price
+from poolsieve.schemes.cost_model import Price
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle

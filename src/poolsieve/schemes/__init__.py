@@ -1,13 +1,13 @@
 """Schemes: lists of stages that decide about chunks of images, all on the same runner and cost meter."""
 
 from poolsieve.schemes.conformance import check_scheme
-from poolsieve.schemes.cost import CostMeter
+from poolsieve.schemes.cost_model import CostMeter
 from poolsieve.schemes.decoded_pools import DecodedPools
-from poolsieve.schemes.disjoint_pools import DisjointPools
-from poolsieve.schemes.evidence import Evidence
-from poolsieve.schemes.glance import Glance
-from poolsieve.schemes.head import Head
+from poolsieve.schemes.dorfman_pools import DisjointPools
+from poolsieve.schemes.glance_look import Glance
+from poolsieve.schemes.head_look import Head
 from poolsieve.schemes.individual import Test
+from poolsieve.schemes.likelihood_model import LikelihoodModel
 from poolsieve.schemes.pools import Pools
 from poolsieve.schemes.prevalence import Prevalence, PrevalenceEstimator
 from poolsieve.schemes.runner import Chunk
@@ -20,9 +20,9 @@ __all__ = [
     "Decision",
     "DecodedPools",
     "DisjointPools",
-    "Evidence",
     "Glance",
     "Head",
+    "LikelihoodModel",
     "Pools",
     "Prevalence",
     "PrevalenceEstimator",

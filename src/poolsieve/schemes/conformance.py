@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from poolsieve.bundles.config import Merge
 from poolsieve.decoders import Readings
 from poolsieve.designs import Pooling
-from poolsieve.schemes.cost import POOLS, CostMeter, Work, list_parts
-from poolsieve.schemes.evidence import Evidence
+from poolsieve.schemes.cost_model import POOLS, CostMeter, Work, list_parts
 from poolsieve.schemes.individual import Test
+from poolsieve.schemes.likelihood_model import LikelihoodModel
 from poolsieve.schemes.planted import (
     COST,
     PlantedNetworks,
@@ -113,7 +113,7 @@ class _Case:
         places = self.places
         return _WatchedChunk(
             self.sight.networks(),
-            Evidence(planted_calibration(_pool_sizes(scheme))),
+            LikelihoodModel(planted_calibration(_pool_sizes(scheme))),
             CostMeter(COST),
             planted_pixels(self.bad[places], places),
             places,

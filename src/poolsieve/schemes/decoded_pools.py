@@ -54,7 +54,9 @@ class DecodedPools(BalancedPools):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        parse_decoder(self.decoder)  # complains of unknown names
+        parse_decoder(self.decoder).decoder.check_weight(
+            self.pools_per_image
+        )  # complains of unknown names too
 
     def look(self, undecided: Undecided) -> None:
         """Decide by pools; test what they leave."""
@@ -66,7 +68,7 @@ class DecodedPools(BalancedPools):
         undecided.priors = undecided.posteriors()
         pooled = undecided.open & (pooling.image_weights > 0)
         undecided.record_pools(pooling, readings, tell_prevalence=True)
-        noise = undecided.chunk.evidence.count_noise(pooling.pool_size)
+        noise = undecided.chunk.likelihoods.count_noise(pooling.pool_size)
         surprise = find_surprise(readings, pooling, noise, undecided.prevalence)
         if surprise is not None:
             self._clear_surely(undecided, pooling, readings, surprise)

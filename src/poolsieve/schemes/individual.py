@@ -9,7 +9,7 @@ import numpy as np
 
 from poolsieve.bundles.config import FRONT_GRAPH, INDIVIDUAL_GRAPH, BundleConfig
 from poolsieve.parameters import Instance, Interval, parameter
-from poolsieve.schemes.cost import FRONT, RETESTS, Part, Work
+from poolsieve.schemes.cost_model import FRONT, RETESTS, Part, Work
 from poolsieve.schemes.stages import BY_INDIVIDUAL, Stage, Undecided, register_stage
 
 
@@ -35,8 +35,8 @@ class Test(Stage):
         images, chunk = np.flatnonzero(undecided.open), undecided.chunk
         logits = chunk.test(images, recompute=self.recompute)
         scores = np.zeros(len(chunk))
-        scores[images] = chunk.evidence.image_scores(logits)
-        undecided.evidence[images] = chunk.evidence.of_images(logits)
+        scores[images] = chunk.likelihoods.image_scores(logits)
+        undecided.log_likelihoods[images] = chunk.likelihoods.of_images(logits)
         undecided.decide(undecided.open.copy(), scores, scores > self.threshold, BY_INDIVIDUAL)
 
     def graphs(self, config: BundleConfig) -> list[str]:

@@ -32,7 +32,7 @@ def find_stand_ins(chunk: Chunk, images: Images) -> NDArray[np.intp]:
     stand_ins = chunk.everyone
     groups = find_groups(chunk.features(images)[images])
     if len(groups) > groups.max() + 1:
-        worst = chunk.head_logits(images) if chunk.evidence.knows_head else np.zeros(len(images))
+        worst = chunk.head_logits(images) if chunk.likelihoods.knows_head else np.zeros(len(images))
         order = np.lexsort((-worst, groups))  # by group, the worst first
         firsts = order[np.append(True, np.diff(groups[order]) > 0)]  # of each group, in their order
         stand_ins[images] = images[firsts[groups]]

@@ -16,7 +16,7 @@ from poolsieve.decoders import Readings
 from poolsieve.designs import Pooling, PoolingDesign, balanced_design
 from poolsieve.designs.feasibility import Parameters, broken_bound, larger
 from poolsieve.parameters import Interval, parameter
-from poolsieve.schemes.cost import FRONT, HEAD, Part
+from poolsieve.schemes.cost_model import FRONT, HEAD, Part
 from poolsieve.schemes.look_alikes import find_stand_ins
 from poolsieve.schemes.stages import Stage, Undecided, together
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from poolsieve.decoders import BeliefPropagation, Readings
 from poolsieve.designs import Pooling
 from poolsieve.parameters import Interval, parameter
-from poolsieve.schemes.looking import BOUNDS
+from poolsieve.schemes.look import BOUNDS
 from poolsieve.schemes.pool_stage import BalancedPools, Values, design_from
 from poolsieve.schemes.stages import Undecided, register_stage
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from poolsieve.decoders import Readings
 from poolsieve.designs import NO_IMAGE, Pooling
-from poolsieve.schemes.cost import FRONT, HEAD, POOLS, RETESTS, CostMeter
-from poolsieve.schemes.evidence import Evidence
+from poolsieve.schemes.cost_model import FRONT, HEAD, POOLS, RETESTS, CostMeter
+from poolsieve.schemes.likelihood_model import LikelihoodModel
 
 if TYPE_CHECKING:
     from poolsieve.engines import FrontFeatures, HeadOutput, NetworkOutput
@@ -76,7 +76,7 @@ class Chunk:
 
     Args:
         networks: An engine.
-        evidence: What its outputs are worth.
+        likelihoods: What its outputs are worth.
         meter: Counts what is run.
         pixels: The images.  # (k, S, S, 3)
         places: Their positions in the chunk.  # (k,)
@@ -85,7 +85,7 @@ class Chunk:
 
     Attributes:
         networks: The engine.
-        evidence: What the outputs are worth.
+        likelihoods: What the outputs are worth.
         meter: Counts what is run.
         pixels: The images.
         size: Positions in the chunk.
@@ -94,7 +94,7 @@ class Chunk:
     def __init__(
         self,
         networks: Networks,
-        evidence: Evidence,
+        likelihoods: LikelihoodModel,
         meter: CostMeter,
         pixels: NDArray[np.uint8],
         places: Images,
@@ -102,7 +102,7 @@ class Chunk:
         *,
         gated: bool,
     ) -> None:
-        self.networks, self.evidence, self.meter = networks, evidence, meter
+        self.networks, self.likelihoods, self.meter = networks, likelihoods, meter
         self.pixels, self._places, self.size = pixels, places, size
         self._gated = gated
         self._features, self._heads = _Kept(len(pixels)), _Kept(len(pixels))
@@ -179,7 +179,7 @@ class Chunk:
         with self.meter.time("pools"):
             self.meter.runs[POOLS.name] += pooling.pool_count
             output = self.networks.pooled(features, gate, pooling.pools, pooling.pool_size)  # type: ignore[arg-type]
-        return self.evidence.of_pools(output.logits, pooling.pool_sizes, output.counts)
+        return self.likelihoods.of_pools(output.logits, pooling.pool_sizes, output.counts)
 
     def test(self, images: Images, *, recompute: bool = False) -> NDArray[np.float32]:
         """Logits (clear, bad) of the individual network for some images.  # (len(images), 2).

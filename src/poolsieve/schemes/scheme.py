@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poolsieve.parameters import Interval, parameter
-from poolsieve.schemes.cost import POOLS, Price, Work
+from poolsieve.schemes.cost_model import POOLS, Price, Work
 from poolsieve.schemes.decoded_pools import DecodedPools
-from poolsieve.schemes.disjoint_pools import DisjointPools
-from poolsieve.schemes.glance import Glance
-from poolsieve.schemes.head import Head
+from poolsieve.schemes.dorfman_pools import DisjointPools
+from poolsieve.schemes.glance_look import Glance
+from poolsieve.schemes.head_look import Head
 from poolsieve.schemes.individual import Test
 from poolsieve.schemes.pool_stage import USUAL_POOL_SIZE, PoolStage
 from poolsieve.schemes.pools import Pools

@@ -19,8 +19,8 @@ from scipy.special import logit
 
 from poolsieve.decoders import Readings
 from poolsieve.designs import NO_IMAGE, Pooling
-from poolsieve.schemes.cost import Part, Work
-from poolsieve.schemes.evidence import posterior
+from poolsieve.schemes.cost_model import Part, Work
+from poolsieve.schemes.likelihood_model import posterior
 from poolsieve.schemes.runner import Chunk
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Undecided:
         full_chunk: Images in a chunk that is not short.
         open: Images that nothing is decided about.  # (k,)
         aside: Open images that look so bad that pools are left to the others.  # (k,)
-        evidence: Log-likelihoods (clear, bad) of what was seen of each image.  # (k, 2)
+        log_likelihoods: Log-likelihoods (clear, bad) of what was seen of each image.  # (k, 2)
         later: Looks that are taken when somebody asks for posteriors.
         stand_ins: The image that each looks like and is pooled for it, mostly itself.  # (k,)
         priors: As in `Decision`, like what follows.
@@ -93,7 +93,7 @@ class Undecided:
     full_chunk: int
     open: NDArray[np.bool_] = field(init=False)
     aside: NDArray[np.bool_] = field(init=False)
-    evidence: NDArray[np.float64] = field(init=False)
+    log_likelihoods: NDArray[np.float64] = field(init=False)
     stand_ins: NDArray[np.intp] = field(init=False)
     later: list[Callable[[Undecided], None]] = field(default_factory=list)
     priors: NDArray[np.float64] | None = None
@@ -111,17 +111,17 @@ class Undecided:
     def __post_init__(self) -> None:
         k = len(self.chunk)
         self.open, self.aside = np.ones(k, dtype=bool), np.zeros(k, dtype=bool)
-        self.evidence, self._scores, self.stand_ins = np.zeros((k, 2)), np.zeros(k), np.arange(k)
+        self.log_likelihoods, self._scores, self.stand_ins = np.zeros((k, 2)), np.zeros(k), np.arange(k)
         self._flags, self._decided_by = np.zeros(k, dtype=bool), np.full(k, "", dtype="<U32")
 
-    def see(self, images: NDArray[np.intp], evidence: NDArray[np.float64]) -> None:
+    def see(self, images: NDArray[np.intp], likelihoods: NDArray[np.float64]) -> None:
         """Add what was seen of images to what is known of them.
 
         Args:
             images: Their numbers.
-            evidence: Log-likelihoods (clear, bad), up to a constant.  # (len(images), 2)
+            likelihoods: Log-likelihoods (clear, bad), up to a constant.  # (len(images), 2)
         """
-        self.evidence[images] += evidence
+        self.log_likelihoods[images] += likelihoods
         self._seen = True
 
     def posteriors(self) -> NDArray[np.float64]:
@@ -131,12 +131,12 @@ class Undecided:
             look(self)
         if not self._seen:
             return np.full(len(self.chunk), self.prevalence)
-        return posterior(self.prevalence, self.evidence)
+        return posterior(self.prevalence, self.log_likelihoods)
 
     def believe(self, posteriors: NDArray[np.float64]) -> None:
         """Take posteriors of all images for what is known of them."""
         ratios = logit(np.clip(posteriors, _CERTAIN, 1 - _CERTAIN)) - logit(self.prevalence)
-        self.evidence = np.stack([np.zeros_like(ratios), ratios], axis=1)
+        self.log_likelihoods = np.stack([np.zeros_like(ratios), ratios], axis=1)
         self._seen = True
 
     def decide(
@@ -192,7 +192,7 @@ class Undecided:
         """What was decided, when nothing is open any more."""
         assert not self.open.any(), "the last stage left images undecided"
         groups, sizes, weight = self._groups or (
-            *(self.evidence, np.ones(len(self.chunk), dtype=np.int64)),
+            *(self.log_likelihoods, np.ones(len(self.chunk), dtype=np.int64)),
             1.0,
         )
         pooling, readings = together(self._pools) if self._pools else (None, None)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from poolsieve.bundles import BundleConfig
-from poolsieve.schemes import Chunk, CostMeter, Evidence, Scheme
+from poolsieve.schemes import Chunk, CostMeter, LikelihoodModel, Scheme
 from poolsieve.schemes.planted import PlantedNetworks, planted_calibration, planted_pixels
 
 WITHIN = 1.05
@@ -35,7 +35,7 @@ def find_knee(scheme: Scheme, config: BundleConfig) -> int:
 def expected_cost(scheme: Scheme, config: BundleConfig, images: int) -> float:
     """Cost of a chunk as a share of testing each image, at the prevalence that the scheme expects."""
     meter, rng = CostMeter(config.cost), np.random.default_rng(0)
-    evidence = Evidence(planted_calibration(config.pool_sizes))
+    evidence = LikelihoodModel(planted_calibration(config.pool_sizes))
     for _ in range(math.ceil(_IMAGES / images)):
         pixels = planted_pixels(rng.random(images) < scheme.prevalence)
         chunk = Chunk(

@@ -41,15 +41,16 @@ def front_extractor(front: nn.Module, preprocessing: Preprocessing, input_size: 
     return _extractor(_ChannelsLast(front, preprocessing), (input_size, input_size, 3), np.uint8)
 
 
-def tail_extractor(tail: nn.Module, shape: tuple[int, int, int]) -> Extractor:
-    """Frozen last layers of a front as a function from earlier features to its own, both channels last.
-
-    Args:
-        tail: Features to features.
-        shape: (C, H, W) of what it takes.
-    """
+def tail_extractor(tail: nn.Module, shape: tuple[int, ...]) -> Extractor:
+    """Frozen last layers of a front, from earlier features of shape (C, H, W) to its own, channels last."""
     channels, height, width = shape
     return _extractor(_ChannelsLast(tail, None), (height, width, channels), np.float16)
+
+
+def require_finite(features: NDArray[np.float16]) -> None:
+    """Raise ValueError if features did not fit into half precision."""
+    if not np.isfinite(features).all():
+        raise ValueError("front features exceed the range of half precision; cut the backbone elsewhere")
 
 
 class _ChannelsLast(nn.Module):
@@ -93,7 +94,7 @@ def _openvino_extractor(module: nn.Module, example: NDArray[Any]) -> Extractor:
     """
     stream = io.BytesIO()
     with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # the tracing exporter is on its way out; see bundles/graphs.py
+        warnings.simplefilter("ignore")  # the tracing exporter is on its way out; see export/graphs.py
         torch.onnx.export(
             module,
             (torch.from_numpy(example),),

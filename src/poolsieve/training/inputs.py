@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -14,11 +15,67 @@ from torch import Tensor
 
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.images.reading import read_image
-from poolsieve.images.transforms import random_view
-from poolsieve.training.features import ViewSet
+from poolsieve.images.transforms import (
+    DEFAULT_VIEWS,
+    Squaring,
+    ViewSettings,
+    plain_view,
+    random_view,
+    rotated_view,
+)
+from poolsieve.networks import Preprocessing
 
 PLAIN_SHARE = 1 / 3
 """Share of images that are drawn as they are judged, among fresh views."""
+
+
+@dataclass(frozen=True)
+class ViewSet:
+    """Which views of each image are made.
+
+    Attributes:
+        size: Side of the network's square input in pixels.
+        resize_mode: How images become square.
+        random_views: Augmented views beside the plain one; 0 makes the plain one only.
+        settings: How augmented views are drawn.
+        seed: Seed of the augmentation.
+        rotation: Turn the plain view at random by up to this angle (the paper's knife test set); 0 does not.
+        plain: The plain view is among them, as the first.
+    """
+
+    size: int
+    resize_mode: Squaring = "pad"
+    random_views: int = 0
+    settings: ViewSettings = DEFAULT_VIEWS
+    seed: int = 0
+    rotation: float = 0.0
+    plain: bool = True
+
+    @property
+    def views(self) -> int:
+        """Views of each image."""
+        return self.plain + self.random_views
+
+    def render(self, file: Path, digest: str) -> NDArray[np.uint8]:
+        """All views of one image, the plain one first.  # (views, size, size, 3).
+
+        The random state depends on the seed and the image's content alone, not on its place in the data.
+        """
+        image = read_image(file, at_least=self.size)  # as it is read to be judged
+        rng = np.random.default_rng([self.seed, int(digest[:16], 16)])
+        made = []
+        if self.plain and self.rotation > 0:
+            made.append(rotated_view(image, self.size, rng, self.resize_mode, self.rotation))
+        elif self.plain:
+            made.append(plain_view(image, self.size, self.resize_mode))
+        for _ in range(self.random_views):
+            made.append(random_view(image, self.size, rng, self.resize_mode, self.settings))
+        return np.stack(made)
+
+    def render_random(self, file: Path, seed: int) -> NDArray[np.uint8]:
+        """One random view of an image, drawn by a seed of its own.  # (size, size, 3)."""
+        image = read_image(file, at_least=self.size)
+        return random_view(image, self.size, np.random.default_rng(seed), self.resize_mode, self.settings)
 
 
 class Inputs(Protocol):
@@ -26,27 +83,13 @@ class Inputs(Protocol):
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """Labels of the images. Shape (images,)."""
+        """Labels of the images.  # (images,)."""
 
     def draw(self, positions: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
-        """A random view of each image. Shape (n, C, H, W), channels last in memory."""
+        """A random view of each image.  # (n, C, H, W), channels last in memory."""
 
     def plain(self, positions: NDArray[np.int64]) -> Tensor:
-        """The plain view of each image. Shape (n, C, H, W), channels last in memory."""
-
-
-class PoolInputs(Protocol):
-    """Training images that pools are drawn from, maybe other views of them in every epoch."""
-
-    @property
-    def labels(self) -> NDArray[np.int64]:
-        """Labels of the images. Shape (images,)."""
-
-    def begin(self, epoch: int) -> None:
-        """Get ready for an epoch, counted from 0."""
-
-    def draw(self, positions: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
-        """A random view of each image. Shape (n, C, H, W), channels last in memory."""
+        """The plain view of each image.  # (n, C, H, W), channels last in memory."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +97,8 @@ class CachedInputs:
     """Cached features.
 
     Attributes:
-        array: Half-precision features. Shape (images, views, H, W, C).
-        labels: Labels of the images. Shape (images,).
+        array: Half-precision features, the plain view first.  # (images, views, H, W, C)
+        labels: Labels of the images.  # (images,)
     """
 
     array: NDArray[np.float16]
@@ -69,7 +112,7 @@ class CachedInputs:
         return self._gather(positions, rng.integers(self.array.shape[1], size=len(positions)))
 
     def plain(self, positions: NDArray[np.int64]) -> Tensor:
-        """The first cached view of each image, which is the plain one."""
+        """The first cached view of each image."""
         return self._gather(positions, np.zeros(len(positions), dtype=np.int64))
 
     def _gather(self, positions: NDArray[np.int64], views: NDArray[np.int64]) -> Tensor:
@@ -85,7 +128,7 @@ class FreshInputs:
 
     Args:
         whole: Cached features whose first view is the plain one.
-        make: Features for an epoch. Shape (images, views, H, W, C).
+        make: Features for an epoch.  # (images, views, H, W, C)
     """
 
     def __init__(self, whole: CachedInputs, make: Callable[[int], NDArray[np.float16]]) -> None:
@@ -94,7 +137,7 @@ class FreshInputs:
         self._now: CachedInputs | None = None
 
     def begin(self, epoch: int) -> None:
-        """Draw the views of an epoch."""
+        """Draw the views of an epoch, counted from 0."""
         self._now = None  # its file can be deleted now
         self._now = CachedInputs(self._make(epoch), self.labels)
 
@@ -116,15 +159,13 @@ class ImageInputs:
         dataset: The images.
         split: Which split of them.
         views: How they are rendered.
-        mean: Subtracted from each channel of the pixels.
-        scale: Divides each channel after that.
+        preprocessing: How pixels become network input.
     """
 
     dataset: ImageDataset
     split: str
     views: ViewSet
-    mean: tuple[float, ...]
-    scale: tuple[float, ...]
+    preprocessing: Preprocessing
     _workers: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor, repr=False, compare=False)
 
     @property
@@ -134,24 +175,17 @@ class ImageInputs:
 
     def draw(self, positions: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
         """A fresh random view of each image."""
-        seeds = rng.integers(2**63, size=len(positions))
-        rows = self.dataset.of_split(self.split)[positions]
-
-        def render(row: int, seed: int) -> NDArray[np.uint8]:
-            image = read_image(self.dataset.files[row], at_least=self.views.size)
-            own = np.random.default_rng(int(seed))
-            return random_view(image, self.views.size, own, self.views.resize_mode, self.views.settings)
-
-        return self._normalised(np.stack(list(self._workers.map(render, rows, seeds))))
+        seeds = rng.integers(2**63, size=len(positions)).tolist()
+        files = (self.dataset.files[row] for row in self._rows(positions))
+        return self._normalised(self._workers.map(self.views.render_random, files, seeds))
 
     def plain(self, positions: NDArray[np.int64]) -> Tensor:
         """The plain view of each image."""
-        rows = self.dataset.of_split(self.split)[positions]
-        pixels = self._workers.map(
-            lambda row: self.views.render(self.dataset.files[row], self.dataset.digests[row])[0], rows
-        )
-        return self._normalised(np.stack(list(pixels)))
+        images = [(self.dataset.files[row], self.dataset.digests[row]) for row in self._rows(positions)]
+        return self._normalised(self._workers.map(lambda image: self.views.render(*image)[0], images))
 
-    def _normalised(self, pixels: NDArray[np.uint8]) -> Tensor:
-        mean, scale = (torch.tensor(value).reshape(1, -1, 1, 1) for value in (self.mean, self.scale))
-        return torch.from_numpy(pixels).permute(0, 3, 1, 2).float().sub_(mean).div_(scale)
+    def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.intp]:
+        return self.dataset.of_split(self.split)[positions]
+
+    def _normalised(self, pixels: Iterable[NDArray[np.uint8]]) -> Tensor:
+        return self.preprocessing(torch.from_numpy(np.stack(list(pixels))).permute(0, 3, 1, 2).float())

@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from poolsieve.networks import Gate, IndividualNetwork, PooledNetwork
-from poolsieve.training.disjoint_pools import merge_disjoint
-from poolsieve.training.inputs import CachedInputs
+from poolsieve.networks import Gate, GlanceNetwork, IndividualNetwork, PooledNetwork
+from poolsieve.statistics import auc
+from poolsieve.training.gated_maximum import merge_disjoint
+from poolsieve.training.inputs import CachedInputs, Inputs
 from poolsieve.training.sampling import PoolBatch
 
-BATCH = 32
+BATCH, GLANCE_BATCH = 32, 64
 
 
 @dataclass(frozen=True)
-class ImageReadings:
-    """Opinions of single images.
+class NetworkOutputs:
+    """What a network says of images or pools.
 
     Attributes:
-        individual: Logits (clean, bad) of the individual network. Shape (images, 2).
-        head: Logit of the gate's cheap head that the image is bad. Shape (images,).
-        vectors: The individual network's vectors before its final layer. Shape (images, F).
+        logits: Of clean and bad, or of the counts.  # (n, 2) or (pools, r + 1)
+        vectors: The vectors before the final layer.  # (n, F)
     """
 
-    individual: NDArray[np.float32]
-    head: NDArray[np.float32]
+    logits: NDArray[np.float32]
     vectors: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class ImageOutputs(NetworkOutputs):
+    """What the individual network says of images, and the gate's cheap head.
+
+    Attributes:
+        head: Logit of the head that the image is bad.  # (n,)
+    """
+
+    head: NDArray[np.float32]
+
+    @property
+    def margin(self) -> NDArray[np.float32]:
+        """Logit of the individual network that the image is bad.  # (n,)."""
+        return self.logits[:, 1] - self.logits[:, 0]
 
 
 @torch.inference_mode()
@@ -37,49 +54,54 @@ def read_images(
     gate: Gate,
     inputs: CachedInputs,
     positions: NDArray[np.intp] | None = None,
-) -> ImageReadings:
+) -> ImageOutputs:
     """Judge images of a split, plain view: those at some positions, or all."""
     individual.eval()
     gate.eval()
-    logits, heads, vectors = [], [], []
+    parts = []
     chosen = np.arange(len(inputs.labels)) if positions is None else positions
     for begin in range(0, len(chosen), BATCH):
         features = inputs.plain(chosen[begin : begin + BATCH])
-        embedded = individual.embed(features)
-        logits.append(individual.final(embedded).numpy())
-        heads.append(gate(features)[1].numpy())
-        vectors.append(embedded.numpy())
-    return ImageReadings(np.concatenate(logits), np.concatenate(heads), np.concatenate(vectors))
-
-
-@dataclass(frozen=True)
-class PoolReadings:
-    """What a counting network says of pools.
-
-    Attributes:
-        logits: Logits of the counts. Shape (pools, r + 1).
-        vectors: The vectors before the final layer. Shape (pools, F).
-    """
-
-    logits: NDArray[np.float32]
-    vectors: NDArray[np.float32]
-
-
-def read_pools(network: PooledNetwork, inputs: CachedInputs, pools: PoolBatch) -> NDArray[np.float32]:
-    """Logits of the counts of pools, plain views. Shape (pools, r + 1)."""
-    return read_pool_vectors(network, inputs, pools).logits
+        vectors = individual.embed(features)
+        parts.append((individual.final(vectors), vectors, gate(features)[1]))
+    return ImageOutputs(*_joined(parts))
 
 
 @torch.inference_mode()
-def read_pool_vectors(network: PooledNetwork, inputs: CachedInputs, pools: PoolBatch) -> PoolReadings:
-    """Logits and vectors of pools, plain views."""
+def read_pools(network: PooledNetwork, inputs: CachedInputs, pools: PoolBatch) -> NetworkOutputs:
+    """Count in pools, plain views."""
     network.eval()
-    logits, vectors = [], []
+    parts = []
     for begin in range(0, len(pools), BATCH):
         members = pools.members[begin : begin + BATCH]
-        features = inputs.plain(members.T.ravel())
-        merged, sums, _ = merge_disjoint(network, features, members.shape[1])
-        embedded = network.back(merged)
-        logits.append(network.read(embedded, sums).numpy())
-        vectors.append(embedded.numpy())
-    return PoolReadings(np.concatenate(logits), np.concatenate(vectors))
+        merged, sums, _ = merge_disjoint(network, inputs.plain(members.T.ravel()), members.shape[1])
+        vectors = network.back(merged)
+        parts.append((network.read(vectors, sums), vectors))
+    return NetworkOutputs(*_joined(parts))
+
+
+@torch.inference_mode()
+def glance_logits(network: GlanceNetwork, inputs: Inputs) -> NDArray[np.float32]:
+    """How bad the plain view of each image of a split looks at a glance.  # (images,)."""
+    network.eval()
+    every = np.arange(len(inputs.labels))
+    starts = range(0, len(every), GLANCE_BATCH)
+    (logits,) = _joined([(network(inputs.plain(every[k : k + GLANCE_BATCH])),) for k in starts])
+    return logits
+
+
+def _joined(parts: Sequence[tuple[Tensor, ...]]) -> Iterator[NDArray[np.float32]]:
+    return (torch.cat(column).numpy() for column in zip(*parts, strict=True))
+
+
+def badness(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    """How sure a reading is that its pool is not clean: log P(count > 0) − log P(count = 0).  # (pools,)."""
+    values = np.asarray(logits, dtype=np.float64)
+    bad: NDArray[np.float64] = np.logaddexp.reduce(values[:, 1:], axis=1) - values[:, 0]
+    return bad
+
+
+def auc_of_one(scores: NDArray[np.float64], counts: NDArray[np.int64]) -> float | None:
+    """AUC of pools with one bad image against clean ones; None unless there are both.  # (pools,)."""
+    few = counts <= 1
+    return auc(scores[few], counts[few]) if len(np.unique(counts[few])) == 2 else None

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from poolsieve.progress import Reporter, duration
-from poolsieve.training.checkpoints import PhaseState, load_best, load_checkpoint, save_checkpoint
+from poolsieve.training.checkpoints import Checkpoints, PhaseState
 from poolsieve.training.sampling import epoch_generator
-from poolsieve.training.settings import Optimization
+from poolsieve.training.settings import Optimization, TrainingSettings
 
 WARM_UP = 0.2
 """Share of the steps in which a one-cycle schedule rises."""
@@ -67,11 +67,10 @@ class Learner(Protocol):
 
 def run_phase(
     learner: Learner,
-    optimization: Optimization,
-    seed: int,
+    settings: TrainingSettings,
     folder: Path,
     reporter: Reporter,
-    on_epoch: Callable[[PhaseState], None] | None = None,
+    on_epoch: Callable[[PhaseState], None],
 ) -> PhaseState:
     """Train to the end, from the last checkpoint if there is one; leaves the module with its best weights.
 
@@ -79,16 +78,16 @@ def run_phase(
 
     Args:
         learner: What is trained.
-        optimization: How.
-        seed: Seed of the run.
+        settings: How, and with which seed.
         folder: Where the checkpoints of this phase are.
         reporter: Told how far it is.
         on_epoch: Called after each epoch, once its checkpoint is saved.
     """
     module = learner.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    average = copy.deepcopy(module).requires_grad_(False) if optimization.averaging else None
-    optimizer = make_optimizer(module, learner.new_layers(), optimization)
-    state = load_checkpoint(folder, module, average, optimizer)
+    average = copy.deepcopy(module).requires_grad_(False) if settings.optimization.averaging else None
+    optimizer = make_optimizer(module, learner.new_layers(), settings.optimization)
+    kept = Checkpoints(folder, module, average, optimizer)
+    state = kept.load()
     if 0 < state.epoch < learner.epochs:
         reporter.line(f"{learner.name}: going on after epoch {state.epoch} of {learner.epochs}")
     elif state.epoch:
@@ -99,60 +98,50 @@ def run_phase(
         begin = time.monotonic()
         shares = state.epoch / learner.epochs, (state.epoch + 1) / learner.epochs
         with reporter.part(learner.name, *shares):
-            figures = _run_epoch(
-                learner, module, average, optimizer, optimization, seed, state.epoch, reporter
-            )
+            figures = _run_epoch(learner, kept, settings, state.epoch, reporter)
             trained = time.monotonic()
-            judged = module if average is None else average
-            judged.eval()
+            kept.judged.eval()
             with torch.inference_mode():
-                figures |= learner.judge(judged)
+                figures |= learner.judge(kept.judged)
             reporter.count(0.0, time.monotonic() - trained)
         state.epoch += 1
         figures["seconds"] = round(time.monotonic() - begin, 1)
         state.history.append({"epoch": state.epoch, **figures})
         if figures["score"] > state.best_score:
             state.best_epoch, state.best_score = state.epoch, figures["score"]
-        save_checkpoint(folder, state, module, average, optimizer)
-        if on_epoch is not None:
-            on_epoch(state)
+        kept.save(state)
+        on_epoch(state)
         reporter.line(_epoch_line(learner, state, figures) + reporter.left_in_all())
-    module.load_state_dict(load_best(folder, state))
+    kept.load_best(state)
     module.eval()
     return state
 
 
 def _run_epoch(
-    learner: Learner,
-    module: nn.Module,
-    average: nn.Module | None,
-    optimizer: torch.optim.Optimizer,
-    optimization: Optimization,
-    seed: int,
-    epoch: int,
-    reporter: Reporter,
+    learner: Learner, kept: Checkpoints, settings: TrainingSettings, epoch: int, reporter: Reporter
 ) -> dict[str, float]:
-    torch.manual_seed(int(epoch_generator(seed, f"{learner.name} dropout", epoch).integers(2**31)))
+    dropout = epoch_generator(settings.seed, f"{learner.name} dropout", epoch)
+    torch.manual_seed(int(dropout.integers(2**31)))
     batches = learner.steps(epoch)
-    module.train()
+    kept.module.train()
     loss_sum, correct, seen = 0.0, 0, 0
     with reporter.task(f"{learner.name}, epoch {epoch + 1}/{learner.epochs}", len(batches)) as task:
-        for number, loaded in enumerate(_loaded_ahead(batches, learner.load)):
-            position = epoch * len(batches) + number
-            rate = learning_rate(position, learner.epochs * len(batches), optimization)
-            for group in optimizer.param_groups:
+        for position, loaded in enumerate(_loaded_ahead(batches, learner.load), epoch * len(batches)):
+            rate = learning_rate(position, learner.epochs * len(batches), settings.optimization)
+            for group in kept.optimizer.param_groups:
                 group["lr"] = rate * group["share"]
             step = learner.loss(loaded)
-            optimizer.zero_grad(set_to_none=True)
+            kept.optimizer.zero_grad(set_to_none=True)
             step.loss.backward()
-            optimizer.step()
-            if average is not None:
-                _average(average, module, min(optimization.averaging, (1 + position) / (10 + position)))
+            kept.optimizer.step()
+            if kept.average is not None:
+                decay = min(settings.optimization.averaging, (1 + position) / (10 + position))
+                _average(kept.average, kept.module, decay)
             value = float(step.loss.detach())
             if not math.isfinite(value):
                 raise ValueError(
                     f"the loss of {learner.name} is {value} in epoch {epoch + 1}; "
-                    f"train with a learning rate below {optimization.learning_rate}"
+                    f"train with a learning rate below {settings.optimization.learning_rate}"
                 )
             loss_sum += value * step.seen
             correct, seen = correct + step.correct, seen + step.seen
@@ -209,11 +198,8 @@ def make_optimizer(
 @torch.no_grad()
 def _average(average: nn.Module, module: nn.Module, decay: float) -> None:
     # Parameters and buffers, not the state dict, which lists a gate that networks share once for each.
-    pairs = [
-        *zip(average.parameters(), module.parameters(), strict=True),
-        *zip(average.buffers(), module.buffers(), strict=True),
-    ]
-    for kept, current in pairs:
+    averages = (*average.parameters(), *average.buffers())
+    for kept, current in zip(averages, (*module.parameters(), *module.buffers()), strict=True):
         if kept.dtype.is_floating_point:
             kept.lerp_(current, 1 - decay)
         else:

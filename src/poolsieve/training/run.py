@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from poolsieve.bundles.config import OUTLIER_FILE
 from poolsieve.calibration import Calibration, draw_confusion, draw_roc
 from poolsieve.files import write_atomically
 from poolsieve.folders import DISK_FULL, check_folder
-from poolsieve.images.datasets import ImageDataset
 from poolsieve.networks import Gate, GlanceNetwork, IndividualNetwork, SplitBackbone, load_backbone
 from poolsieve.networks.trained import TrainedModel, counting_networks, save_model
 from poolsieve.progress import Reporter, RunClock
 from poolsieve.training.checkpoints import PhaseState
-from poolsieve.training.claims import RunFolder, describe_run
 from poolsieve.training.data import check_data, fit_resize_mode, load_data, training_shapes
-from poolsieve.training.front import FrontLearner
-from poolsieve.training.glance import GlanceLearner, glance_logits
 from poolsieve.training.history import write_history
-from poolsieve.training.image_front import ImageFrontLearner
-from poolsieve.training.inputs import CachedInputs, PoolInputs
-from poolsieve.training.learners import CountingLearner, IndividualLearner
-from poolsieve.training.outliers import fit_outliers
+from poolsieve.training.image_learners import GlanceLearner, ImageFrontLearner, IndividualLearner
+from poolsieve.training.inputs import CachedInputs
+from poolsieve.training.network_outputs import glance_logits
+from poolsieve.training.outlier_fitting import fit_outliers
 from poolsieve.training.phases import Learner, run_phase
-from poolsieve.training.results import measure, table_lines
+from poolsieve.training.pool_learners import CountingLearner, PoolFrontLearner
+from poolsieve.training.run_folder import RunFolder, describe_run
+from poolsieve.training.run_results import measure, table_lines
 from poolsieve.training.settings import TrainingSettings
 from poolsieve.training.split_features import SplitFeatures
 from poolsieve.training.validation import calibrate, raise_clean_readings
@@ -85,7 +81,8 @@ def train(
             check_data(dataset, settings)
             settings = fit_resize_mode(settings, dataset, reporter)
             folder.claim(describe_run(settings, dataset, backbone))
-            return _train_all(backbone, dataset, settings, out, cache_dir, data.stem, reporter)
+            features = SplitFeatures(backbone, dataset, settings, cache_dir, reporter)
+            return _train_all(features, out, task=data.stem)
     except OSError as error:
         if error.errno not in DISK_FULL:
             raise
@@ -95,49 +92,29 @@ def train(
         ) from error
 
 
-def _train_all(
-    backbone: SplitBackbone,
-    dataset: ImageDataset,
-    settings: TrainingSettings,
-    out: Path,
-    cache_dir: Path,
-    task: str,
-    reporter: Reporter,
-) -> dict[str, Any]:
+def _train_all(features: SplitFeatures, out: Path, *, task: str) -> dict[str, Any]:
     """Train, calibrate and measure in a folder that is ours."""
-    phases = _Phases(settings, out, reporter)
+    dataset, settings, reporter = features.dataset, features.settings, features.reporter
     torch.manual_seed(settings.seed)
-    model = _new_model(backbone, settings)
+    model = _new_model(features.backbone, settings)
     reporter.clock = RunClock(expected_work(model, dataset, settings))
-    features = SplitFeatures(backbone, dataset, settings, cache_dir, reporter)
+    cached = cache(features.cached)
+    phases = _Phases(features, out)
     if model.glance is not None:  # first, while the backbone is as it came
-        images = features.images("train"), features.images("val")
-        phases.run(GlanceLearner(model.glance, *images, settings))
+        phases.run(GlanceLearner(model.glance, features.images("train"), features.images("val"), settings))
         model.glance.eval().requires_grad_(False)
     if settings.front != "frozen":
         _train_front(model, features, phases)
-
-    cached = cache(features.cached)
-
-    def glances(split: str) -> NDArray[np.float32] | None:
-        return None if model.glance is None else glance_logits(model.glance, features.images(split))
-
     validation, test = cached("val"), cached("test")
     if settings.individual_epochs or settings.epochs:
-
-        def pools(phase: str) -> PoolInputs:
-            train = cached("train")
-            return features.fresh(train, phase, phases.fresh) if settings.fresh_views else train
-
-        _train_backs(model, cached("train"), pools, validation, settings, phases)
+        _train_backs(model, cached("train"), validation, features, phases)
     for size, network in model.own_counting.items():
         raised = raise_clean_readings(network, validation, settings)
         if raised:
             reporter.line(f"pools of {size}: bias of count 0 raised by {raised:.3f}")
-    kind = "classification" if settings.outliers is None else "outlier"
     entries = {
         "task": task,
-        "kind": kind,
+        "kind": "classification" if settings.outliers is None else "outlier",
         "squaring": settings.resize_mode,
         "training_shapes": asdict(training_shapes(dataset)),
         "settings": settings.to_json(),
@@ -148,7 +125,11 @@ def _train_all(
         outliers = fit_outliers(model, cached("train"), validation, settings, reporter)
         write_atomically(out / OUTLIER_FILE, outliers.to_bytes())
     reporter.line("calibrating on validation data")
-    calibration = calibrate(model, validation, settings, outliers, glances("val"))
+    glances = {
+        split: None if model.glance is None else glance_logits(model.glance, features.images(split))
+        for split in ("val", "test")
+    }
+    calibration = calibrate(model, validation, settings, outliers, glances["val"])
     _write_calibration(out, calibration)
     for size, part in calibration.counting.items():
         if part.correlation is None:
@@ -160,7 +141,7 @@ def _train_all(
         f"measuring on the test split, {settings.test_pools:,} pools of each size; takes some minutes"
     )
     with reporter.part(LAST_PART):
-        measured = measure(model, test, settings, outliers, glances("test"))
+        measured = measure(model, test, settings, outliers, glances["test"])
     results = {**measured, "unreadable_images": len(dataset.unreadable)}
     write_atomically(out / "results.json", (json.dumps(results, indent=2) + "\n").encode())
     for line in table_lines(results):
@@ -171,17 +152,13 @@ def _train_all(
 class _Phases:
     """Runs the phases of one run and keeps `history.csv` up to date, and `curves.png` after each phase."""
 
-    def __init__(self, settings: TrainingSettings, out: Path, reporter: Reporter) -> None:
-        self._settings, self._out, self._reporter = settings, out, reporter
+    def __init__(self, features: SplitFeatures, out: Path) -> None:
+        self._settings, self._reporter, self._out = features.settings, features.reporter, out
+        self.fresh = out / "fresh"  # where the views of one epoch are while it lasts
         self._history: dict[str, list[dict[str, float]]] = {}
 
     def folder(self, name: str) -> Path:
         return self._out / "phases" / name
-
-    @property
-    def fresh(self) -> Path:
-        """Where the views of one epoch are while it lasts."""
-        return self._out / "fresh"
 
     def run(self, learner: Learner) -> None:
         """Train a learner to the end."""
@@ -192,21 +169,20 @@ class _Phases:
 
         folder = self.folder(learner.name)
         with self._reporter.part(learner.name), self._reporter.part(views_part(learner.name)):
-            self._history[learner.name] = run_phase(
-                learner, self._settings.optimization, self._settings.seed, folder, self._reporter, record
-            ).history
+            state = run_phase(learner, self._settings, folder, self._reporter, record)
+        self._history[learner.name] = state.history
         shutil.rmtree(self.fresh, ignore_errors=True)
         write_history(self._out, self._history)
 
 
 def _write_calibration(out: Path, calibration: Calibration) -> None:
     calibration.save(out / "calibration.json")
-    curves = {"individual network": calibration.individual_roc}
-    if calibration.head_roc is not None:
-        curves["cheap head"] = calibration.head_roc
-    if calibration.glance_roc is not None:
-        curves["glance"] = calibration.glance_roc
-    draw_roc(curves, out / "roc.png")
+    curves = {
+        "individual network": calibration.individual_roc,
+        "cheap head": calibration.head_roc,
+        "glance": calibration.glance_roc,
+    }
+    draw_roc({name: curve for name, curve in curves.items() if curve is not None}, out / "roc.png")
     for size, part in calibration.counting.items():
         draw_confusion(part.confusion, out / f"confusion-{size}.png")
 
@@ -231,7 +207,7 @@ def _train_front(model: TrainedModel, features: SplitFeatures, phases: _Phases) 
     """Train the front, or its blocks after `tune_from`, with the networks behind it; leaves it frozen."""
     backbone, settings = model.backbone, features.settings
     stem = backbone.segment(settings.tune_from, backbone.cut)
-    learner = ImageFrontLearner if settings.front_learns_from == "images" else FrontLearner
+    learner = ImageFrontLearner if settings.front_learns_from == "images" else PoolFrontLearner
     inputs, validation = features.before_learning("train"), features.before_learning("val")
     phases.run(learner(stem, model, inputs, validation, settings, phases.folder("front")))
     backbone.eval().requires_grad_(False)
@@ -240,9 +216,8 @@ def _train_front(model: TrainedModel, features: SplitFeatures, phases: _Phases) 
 def _train_backs(
     model: TrainedModel,
     images: CachedInputs,
-    pools: Callable[[str], PoolInputs],
     validation: CachedInputs,
-    settings: TrainingSettings,
+    features: SplitFeatures,
     phases: _Phases,
 ) -> None:
     """Individual network first, then the counting networks, the largest pools first.
@@ -251,25 +226,21 @@ def _train_backs(
     knows the bad images already. The gate is learnt with a network that serves all pool sizes, or else with
     the largest pools; smaller ones use it as it is then.
     """
+    settings = features.settings
     if settings.individual_epochs:
-        individual = IndividualLearner(
-            model.individual,
-            model.gate,
-            images,
-            validation,
-            settings,
-            # Counting networks that learn no more after the front's phase need their gate as it is.
-            learn_gate=settings.epochs > 0 or settings.merge == "max",
-        )
-        phases.run(individual)
+        # Counting networks that learn no more after the front's phase need their gate as it is.
+        learn_gate = settings.epochs > 0 or settings.merge == "max"
+        phases.run(IndividualLearner(model, images, validation, settings, learn_gate=learn_gate))
     if not settings.epochs:
         return
     for size, network in sorted(model.own_counting.items(), reverse=True):
         if settings.front == "frozen" or settings.front_learns_from == "images":
             network.back.load_state_dict(model.individual.back.state_dict())
+        fresh = settings.fresh_views > 0
+        pools = features.fresh(images, f"counting-{size}", phases.fresh) if fresh else images
         learner = CountingLearner(
             network,
-            pools(f"counting-{size}"),
+            pools,
             validation,
             settings,
             sizes=settings.pool_sizes if settings.counting == "shared" else (size,),

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax
 from scipy.stats import binom
+
+if TYPE_CHECKING:
+    from poolsieve.training.settings import TrainingSettings
 
 PAPER_SHARES = (0.40, 0.24, 0.12, 0.06, 0.06, 0.03, 0.03, 0.03, 0.03)
 """Shares of training pools with 0..8 bad images ("Pooled Dataset Splits" of the paper)."""
@@ -23,8 +27,8 @@ class PoolBatch:
     """Pools drawn for one epoch or one evaluation.
 
     Attributes:
-        members: Positions of the images of each pool, bad ones not first. Shape (pools, r).
-        counts: Number of bad images of each pool. Shape (pools,).
+        members: Positions of the images of each pool, bad ones not first.  # (pools, r)
+        counts: Number of bad images of each pool.  # (pools,)
     """
 
     members: NDArray[np.int64]
@@ -34,13 +38,28 @@ class PoolBatch:
         return len(self.counts)
 
 
+@dataclass(frozen=True)
+class Batch:
+    """The images or the pools of one step.
+
+    Attributes:
+        positions: Positions of the images.  # (n,) or (pools, r)
+        counts: Labels of the images, or numbers of bad images.  # (n,) or (pools,)
+        rng: Draws the views of the images.
+    """
+
+    positions: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    rng: np.random.Generator
+
+
 def epoch_generator(seed: int, purpose: str, epoch: int) -> np.random.Generator:
     """The random state of one epoch of one purpose, independent of all others."""
     return np.random.default_rng([seed, *purpose.encode(), epoch])
 
 
 def pool_shares(pool_size: int) -> NDArray[np.float64]:
-    """The default distribution of bad images over training pools of any size. Shape (pool_size + 1,).
+    """The default distribution of bad images over training pools of any size.  # (pool_size + 1,).
 
     For eight images it is the paper's. For others the paper's shares are read as a curve over k and the
     tail is carried on or cut: 0, 1, 2, ... keep the proportions 40 : 24 : 12 : 6 : 6 : 3 : 3 ..., since it is
@@ -77,18 +96,68 @@ def split_by_shares(total: int, shares: ArrayLike) -> NDArray[np.int64]:
     return numbers
 
 
-def balanced_epoch(labels: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Positions for one epoch of the individual network, in random order.
+def balanced_batches(
+    labels: NDArray[np.int64], size: int, settings: TrainingSettings, purpose: str, epoch: int
+) -> list[Batch]:
+    """An epoch of single images in random order, `size` in a batch, but for the last.
 
     All images of the smaller class (commonly the bad ones) and equally many of the other, each once.
     """
-    values = np.asarray(labels)
-    bad, ordinary = np.flatnonzero(values == 1), np.flatnonzero(values == 0)
-    number = min(len(bad), len(ordinary))
+    rng = epoch_generator(settings.seed, purpose, epoch)
+    classes = [np.flatnonzero(labels == label) for label in (1, 0)]
+    number = min(map(len, classes))
     if number == 0:
         raise ValueError("balanced sampling needs images of both classes")
-    chosen = [rng.choice(group, number, replace=False) for group in (bad, ordinary)]
-    return rng.permutation(np.concatenate(chosen))
+    order = rng.permutation(np.concatenate([rng.choice(c, number, replace=False) for c in classes]))
+    parts = [order[begin : begin + size] for begin in range(0, len(order), size)]
+    return [
+        Batch(part, labels[part], epoch_generator(settings.seed, f"{purpose} views {k}", epoch))
+        for k, part in enumerate(parts)
+    ]
+
+
+def pool_batches(
+    labels: NDArray[np.int64],
+    pool_sizes: Sequence[int],
+    batch: int,
+    settings: TrainingSettings,
+    purpose: str,
+    epoch: int,
+) -> list[tuple[Batch, ...]]:
+    """An epoch of pools, equally many of each size; a step has `batch` pools of every size.
+
+    A last batch of one pool, which would break batch norm, is left out.
+    """
+    number, by_size = max(2, -(-settings.pools_per_epoch // len(pool_sizes))), []
+    for size in pool_sizes:
+        pools = seeded_pools(labels, settings.pool_numbers(size, number), settings.seed, purpose, epoch)
+        by_size.append(
+            [
+                Batch(
+                    pools.members[begin : begin + batch],
+                    pools.counts[begin : begin + batch],
+                    epoch_generator(settings.seed, f"{purpose} views {size} {k}", epoch),
+                )
+                for k, begin in enumerate(range(0, number - 1, batch))
+            ]
+        )
+    return list(zip(*by_size, strict=True))
+
+
+def seeded_pools(
+    labels: NDArray[np.int64],
+    numbers: Sequence[int] | NDArray[np.int64],
+    seed: int,
+    purpose: str,
+    epoch: int = 0,
+) -> PoolBatch:
+    """Pools as `draw_pools` draws them, the same for the same seed, purpose and epoch."""
+    return draw_pools(labels, numbers, epoch_generator(seed, f"{purpose} pools {len(numbers) - 1}", epoch))
+
+
+def clean_numbers(pool_size: int, number: int) -> list[int]:
+    """What `draw_pools` takes to draw pools without any bad image."""
+    return [number] + [0] * pool_size
 
 
 def draw_pools(
@@ -105,23 +174,16 @@ def draw_pools(
         rng: Random state.
     """
     pool_size = len(numbers) - 1
-    wanted = np.repeat(np.arange(pool_size + 1), numbers)
-    counts = rng.permutation(wanted)
+    counts = rng.permutation(np.repeat(np.arange(pool_size + 1), numbers))
     values = np.asarray(labels)
     bad, ordinary = np.flatnonzero(values == 1), np.flatnonzero(values == 0)
     require_enough(len(bad), len(ordinary), numbers)
-    bad_order = _Deck(bad, rng)
-    ordinary_order = _Deck(ordinary, rng)
+    bad_deck, ordinary_deck = _Deck(bad, rng), _Deck(ordinary, rng)
     members = np.empty((len(counts), pool_size), dtype=np.int64)
     for row, count in enumerate(counts):
-        members[row, :count] = bad_order.deal(int(count))
-        members[row, count:] = ordinary_order.deal(pool_size - int(count))
+        members[row, :count] = bad_deck.deal(int(count))
+        members[row, count:] = ordinary_deck.deal(pool_size - int(count))
     return PoolBatch(rng.permuted(members, axis=1), counts)
-
-
-def draw_clean_pools(labels: ArrayLike, pool_size: int, number: int, rng: np.random.Generator) -> PoolBatch:
-    """Draw pools of r images without any bad one."""
-    return draw_pools(labels, [number] + [0] * pool_size, rng)
 
 
 def require_enough(bad: int, ordinary: int, numbers: ArrayLike, where: str = "the data") -> None:
@@ -143,23 +205,18 @@ class _Deck:
     """Deals items in random order, shuffling anew when it runs out; one deal never repeats an item."""
 
     def __init__(self, items: NDArray[np.intp], rng: np.random.Generator) -> None:
-        self._items = items
-        self._rng = rng
-        self._left: NDArray[np.intp] = rng.permutation(items)
+        self._items, self._rng, self._left = items, rng, rng.permutation(items)
 
     def deal(self, number: int) -> NDArray[np.intp]:
         if number <= len(self._left):
             dealt, self._left = self._left[:number], self._left[number:]
             return dealt
-        rest = self._left
-        fresh = self._rng.permutation(self._items)
-        taken = np.isin(fresh, rest)
+        rest, fresh = self._left, self._rng.permutation(self._items)
         # Those just dealt go to the end of the new deck, so that they cannot be dealt twice in this pool.
-        missing = number - len(rest)
-        candidates = fresh[~taken]
-        dealt = np.concatenate([rest, candidates[:missing]])
-        self._left = np.concatenate([candidates[missing:], fresh[taken]])
-        return dealt
+        again = np.isin(fresh, rest)
+        deck = np.concatenate([rest, fresh[~again], fresh[again]])
+        self._left = deck[number:]
+        return deck[:number]
 
 
 def weighted_accuracy(counts: ArrayLike, predicted: ArrayLike, pool_size: int, prevalence: float) -> float:

@@ -346,17 +346,22 @@ class TrainingSettings(_Settings):
             self.shares_of(max(self.pool_sizes))
 
     def shares_of(self, pool_size: int) -> NDArray[np.float64]:
-        """Shares of training pools with 0..r bad images. Shape (pool_size + 1,)."""
+        """Shares of training pools with 0..r bad images.  # (pool_size + 1,)."""
         from poolsieve.training.sampling import check_shares, pool_shares  # which need numpy
 
         if self.shares is not None and pool_size == max(self.pool_sizes):
             return check_shares(self.shares, pool_size)
         return pool_shares(pool_size)
 
+    def pool_numbers(self, pool_size: int, total: int) -> NDArray[np.int64]:
+        """How many of so many pools have 0..r bad images, by these shares.  # (pool_size + 1,)."""
+        from poolsieve.training.sampling import split_by_shares
+
+        return split_by_shares(total, self.shares_of(pool_size))
+
     def to_json(self) -> dict[str, Any]:
         """All settings as plain values."""
-        values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return values
+        return dict(json.loads(json.dumps(asdict(self))))
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TrainingSettings:

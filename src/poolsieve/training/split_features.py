@@ -1,27 +1,40 @@
-"""The images of each split as training takes them: features after the front, cached, or views drawn anew."""
+"""The images of each split as training takes them: features after the front, cached, or views drawn anew.
+
+With the front frozen, training the backs needs only its outputs. They are computed once and kept on disk in
+half precision (see `poolsieve.row_cache`), several augmented views of each training image and one plain view
+of the others.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from poolsieve.folders import lock_folder
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.networks import SplitBackbone
+from poolsieve.networks.weights import hash_weights
 from poolsieve.progress import Reporter
-from poolsieve.training.extractors import front_extractor, tail_extractor
-from poolsieve.training.features import ViewSet, cache_features, hash_weights
-from poolsieve.training.inputs import CachedInputs, FreshInputs, ImageInputs, Inputs
+from poolsieve.row_cache import RowCache
+from poolsieve.training.extractors import front_extractor, require_finite, tail_extractor
+from poolsieve.training.inputs import CachedInputs, FreshInputs, ImageInputs, Inputs, ViewSet
 from poolsieve.training.sampling import epoch_generator
 from poolsieve.training.settings import TrainingSettings
 from poolsieve.training.workload import features_part, views_part
 
 ROTATION = 30.0
 """Degrees by which validation and test images are turned at most if the settings say so."""
+BATCH_VIEWS = 12
+"""Inputs in one pass through the front: few, so that the early wide maps stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +65,7 @@ class SplitFeatures:
 
     def images(self, split: str) -> ImageInputs:
         """Images that are read and varied anew for every batch."""
-        preprocessing = self.backbone.preprocessing
-        return ImageInputs(self.dataset, split, self.views(split), preprocessing.mean, preprocessing.scale)
+        return ImageInputs(self.dataset, split, self.views(split), self.backbone.preprocessing)
 
     def cached(self, split: str, stop: str | None = None, views: ViewSet | None = None) -> CachedInputs:
         """Features, cached or made now.
@@ -62,30 +74,17 @@ class SplitFeatures:
             split: Which images.
             stop: The cut point after which they are taken; None for the backbone's cut.
             views: Which views of them; None for the usual ones.
+
+        Raises:
+            OSError: If the disk is too small; the message names what is needed and what is free.
         """
-        backbone, tuned = self.backbone, self.settings.tune_from
-        stop, views = stop or backbone.cut, views or self.views(split)
+        tuned, stop, views = self.settings.tune_from, stop or self.backbone.cut, views or self.views(split)
         earlier = None
         if tuned is not None and stop != tuned:  # the layers before stayed as they are, as did their features
             earlier = self.cached(split, tuned, views).array
-            extract = tail_extractor(backbone.segment(tuned, stop), self._shape(tuned))
-        else:
-            extract = front_extractor(
-                backbone.segment(None, stop), backbone.preprocessing, backbone.input_size
-            )
         with self.reporter.part(features_part(split, stop)):
-            array = cache_features(
-                self.dataset,
-                split,
-                views,
-                extract,
-                self._shape(stop),
-                self._front_key(stop),
-                self.cache_dir,
-                self.reporter,
-                earlier,
-            )
-        return CachedInputs(array, self.labels(split))
+            array = self._features(split, stop, views, self.cache_dir, earlier)
+        return CachedInputs(array, self.dataset.labels[self.dataset.of_split(split)])
 
     def before_learning(self, split: str) -> Inputs:
         """What the learning part of the front takes: cached features, or images."""
@@ -100,8 +99,7 @@ class SplitFeatures:
             phase: What is trained.
             folder: Holds the features of one epoch at a time; an interrupted epoch finds them there again.
         """
-        settings, cut = self.settings, self.backbone.cut
-        extract = front_extractor(self.backbone.front, self.backbone.preprocessing, self.backbone.input_size)
+        settings = self.settings
 
         def make(epoch: int) -> NDArray[np.float16]:
             seed = int(epoch_generator(settings.seed, f"{phase} fresh views", epoch).integers(2**62))
@@ -110,16 +108,71 @@ class SplitFeatures:
             for other in folder.glob("*"):
                 if other != now:
                     shutil.rmtree(other)
-            key, shape = self._front_key(cut), self._shape(cut)
             shares = epoch / settings.epochs, (epoch + 1) / settings.epochs
             with self.reporter.part(views_part(phase), *shares):
-                return cache_features(self.dataset, "train", views, extract, shape, key, now, self.reporter)
+                return self._features("train", self.backbone.cut, views, now)
 
         return FreshInputs(whole, make)
 
-    def labels(self, split: str) -> NDArray[np.int64]:
-        """Labels of a split's images.  # (images,)."""
-        return self.dataset.labels[self.dataset.of_split(split)]
+    def _features(
+        self,
+        split: str,
+        stop: str,
+        views: ViewSet,
+        cache_dir: Path,
+        earlier: NDArray[np.float16] | None = None,
+    ) -> NDArray[np.float16]:
+        """Features after a cut point, mapped into memory; what is not cached is made first.
+
+        Those of the same views after `tune_from` may be given, to go on from rather than from the images.
+        All arrays have the shape (images, views, H, W, C).
+        """
+        dataset, backbone, positions = self.dataset, self.backbone, self.dataset.of_split(split)
+        channels, height, width = backbone.stage_shapes[stop]
+        row = (views.views, height, width, channels)
+        description = {
+            "content": dataset.content_hash(split),
+            "views": asdict(views),
+            "network": self._front_key(stop),
+            "shape": [len(positions), *row],
+        }
+        folder = RowCache.folder_below(cache_dir, description)
+        cache = RowCache(folder, description, len(positions), {"features": np.dtype(("<f2", row))})
+        name = f"features of {split} ({len(positions)} images x {views.views} views)"
+        if (arrays := cache.open()) is not None:
+            self.reporter.line(f"{name}: from {folder}")
+            return arrays["features"]
+        tuned = self.settings.tune_from
+        if earlier is not None and tuned is not None:
+            extract = tail_extractor(backbone.segment(tuned, stop), backbone.stage_shapes[tuned])
+        else:
+            front = backbone.segment(None, stop)
+            extract = front_extractor(front, backbone.preprocessing, backbone.input_size)
+
+        def features_of_few(rows: slice) -> dict[str, NDArray[np.float16]]:
+            if earlier is not None:
+                inputs: NDArray[Any] = np.array(earlier[rows]).reshape(-1, *earlier.shape[2:])
+            else:
+                chosen = ((dataset.files[i], dataset.digests[i]) for i in positions[rows])
+                inputs = np.concatenate([views.render(*image) for image in chosen])
+            features = extract(inputs)
+            require_finite(features)
+            return {"features": features.reshape(-1, *row)}
+
+        def compute(block: slice) -> Iterator[dict[str, NDArray[np.float16]]]:
+            step = max(1, BATCH_VIEWS // views.views)
+            starts = range(block.start, block.stop, step)
+            yield from workers.map(features_of_few, [slice(i, min(i + step, block.stop)) for i in starts])
+
+        waiting = f"{name}: waiting for another run that makes them in {folder}"
+        # A thread per core with images of its own needs no barrier after every layer, as torch's threads do.
+        with (
+            lock_folder(folder, on_wait=lambda: self.reporter.line(waiting)),
+            ThreadPoolExecutor(
+                len(os.sched_getaffinity(0)), initializer=torch.set_num_threads, initargs=(1,)
+            ) as workers,
+        ):
+            return cache.fill(name, compute, self.reporter)["features"]
 
     def _front_key(self, stop: str) -> dict[str, Any]:
         """All that features after a cut point depend on, beside the images."""
@@ -131,7 +184,3 @@ class SplitFeatures:
             "mean": list(preprocessing.mean),
             "scale": list(preprocessing.scale),
         }
-
-    def _shape(self, stop: str) -> tuple[int, int, int]:
-        channels, height, width = self.backbone.stage_shapes[stop]
-        return channels, height, width

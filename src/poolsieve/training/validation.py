@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -24,9 +25,8 @@ from poolsieve.networks import PooledNetwork
 from poolsieve.networks.trained import TrainedModel
 from poolsieve.outliers import OutlierReading, OutlierReadings
 from poolsieve.training.inputs import CachedInputs
-from poolsieve.training.learners import validation_pools
-from poolsieve.training.network_outputs import read_images, read_pool_vectors, read_pools
-from poolsieve.training.sampling import PoolBatch, draw_clean_pools, epoch_generator
+from poolsieve.training.network_outputs import ImageOutputs, read_images, read_pools
+from poolsieve.training.sampling import PoolBatch, clean_numbers, epoch_generator, seeded_pools
 from poolsieve.training.settings import TrainingSettings
 
 CHUNKS = 20
@@ -52,24 +52,24 @@ def calibrate(
         inputs: Validation images.
         settings: The settings.
         outliers: How outputs are read where off-topic images are told by the density of features.
-        glances: The glance's logits of the images, if there is a glance. Shape (images,).
+        glances: The glance's logits of the images, if there is a glance.  # (images,)
     """
     labels = inputs.labels
-    individual, head = judge_images(model, inputs, outliers)
+    images = judge_images(model, inputs, outliers)
     counting = {}
     for size, network in sorted(model.counting.items()):
-        pools = validation_pools(labels, size, settings, "calibration")
+        numbers = settings.pool_numbers(size, settings.validation_pools)
+        pools = seeded_pools(labels, numbers, settings.seed, "calibration")
         reading = None if outliers is None else outliers.counting[size]
         logits, read = counted(network, inputs, pools, reading)
         correlation = measure_correlation(network, inputs, settings, reading)
         counting[size] = calibrate_counting(logits, pools.counts, correlation, read)
+    by_density = outliers is not None and outliers.individual.by_density
     return Calibration(
-        individual=EVEN
-        if outliers is not None and outliers.individual.by_density
-        else fit_scaling(individual, labels),
-        individual_roc=roc_curve(individual[:, 1] - individual[:, 0], labels),
-        head=fit_scaling(paired(head), labels),
-        head_roc=roc_curve(head, labels),
+        individual=EVEN if by_density else fit_scaling(images.logits, labels),
+        individual_roc=roc_curve(images.margin, labels),
+        head=fit_scaling(paired(images.head), labels),
+        head_roc=roc_curve(images.head, labels),
         counting=counting,
         glance=None if glances is None else fit_scaling(paired(glances), labels),
         glance_roc=None if glances is None else roc_curve(glances, labels),
@@ -90,9 +90,9 @@ def raise_clean_readings(network: PooledNetwork, inputs: CachedInputs, settings:
     """
     if settings.clean_share is None:
         return 0.0
-    rng = epoch_generator(settings.seed, f"clean pools {network.pool_size}", 0)
-    pools = draw_clean_pools(inputs.labels, network.pool_size, settings.validation_pools, rng)
-    logits = read_pools(network, inputs, pools)
+    numbers = clean_numbers(network.pool_size, settings.validation_pools)
+    pools = seeded_pools(inputs.labels, numbers, settings.seed, "clean")
+    logits = read_pools(network, inputs, pools).logits
     behind = logits[:, 1:].max(axis=1) - logits[:, 0]  # above 0 where another count is read
     raised = max(0.0, float(np.quantile(behind, settings.clean_share, method="higher")))
     if raised:
@@ -101,24 +101,22 @@ def raise_clean_readings(network: PooledNetwork, inputs: CachedInputs, settings:
     return raised
 
 
-def judge_images(
-    model: TrainedModel, inputs: CachedInputs, outliers: OutlierReadings | None
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Logits of images, plain views: of the individual network (images, 2) and of the head (images,)."""
-    readings = read_images(model.individual, model.gate, inputs)
+def judge_images(model: TrainedModel, inputs: CachedInputs, outliers: OutlierReadings | None) -> ImageOutputs:
+    """What the individual network and the head say of images, plain views."""
+    outputs = read_images(model.individual, model.gate, inputs)
     if outliers is None:
-        return readings.individual, readings.head
-    return outliers.individual.read(readings.individual, readings.vectors)[0], readings.head
+        return outputs
+    return replace(outputs, logits=outliers.individual.read(outputs.logits, outputs.vectors)[0])
 
 
 def counted(
     network: PooledNetwork, inputs: CachedInputs, pools: PoolBatch, reading: OutlierReading | None
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Logits (pools, r + 1) and counts (pools,) that a counting network reads, plain views."""
-    output = read_pool_vectors(network, inputs, pools)
+    outputs = read_pools(network, inputs, pools)
     if reading is None:
-        return output.logits, output.logits.argmax(axis=1)
-    return reading.read(output.logits, output.vectors)
+        return outputs.logits, outputs.logits.argmax(axis=1)
+    return reading.read(outputs.logits, outputs.vectors)
 
 
 def measure_correlation(
@@ -128,25 +126,18 @@ def measure_correlation(
     reading: OutlierReading | None = None,
 ) -> ErrorCorrelation | None:
     """How errors of pools that share an image go together; None if there are too few validation images."""
-    images = 3 * POOLS_PER_IMAGE * network.pool_size
-    bad, ordinary = (np.flatnonzero(inputs.labels == label) for label in (1, 0))
+    size, seed = network.pool_size, settings.seed
+    images = 3 * POOLS_PER_IMAGE * size
     number_bad = max(1, round(CHUNK_PREVALENCE * images))
-    if len(bad) < number_bad or len(ordinary) < images - number_bad:
+    wanted = {1: number_bad, 0: images - number_bad}
+    classes = [(np.flatnonzero(inputs.labels == label), number) for label, number in wanted.items()]
+    if any(len(members) < number for members, number in classes):
         return None
-    design = balanced_design(
-        images, pool_size=network.pool_size, pools_per_image=POOLS_PER_IMAGE, seed=settings.seed
-    )
+    design = balanced_design(images, pool_size=size, pools_per_image=POOLS_PER_IMAGE, seed=seed)
     flags, readings = [], []
     for chunk in range(CHUNKS):
-        rng = epoch_generator(settings.seed, f"correlation {network.pool_size}", chunk)
-        chosen = rng.permutation(
-            np.concatenate(
-                [
-                    rng.choice(bad, number_bad, replace=False),
-                    rng.choice(ordinary, images - number_bad, replace=False),
-                ]
-            )
-        )
+        rng = epoch_generator(seed, f"correlation {size}", chunk)
+        chosen = rng.permutation(np.concatenate([rng.choice(*part, replace=False) for part in classes]))
         members = chosen[design.pools]
         pools = PoolBatch(members, inputs.labels[members].sum(axis=1))
         flags.append(inputs.labels[chosen])

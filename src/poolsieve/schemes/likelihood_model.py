@@ -13,7 +13,7 @@ from poolsieve.decoders import CountNoise, Readings
 
 
 @dataclass(frozen=True)
-class Evidence:
+class LikelihoodModel:
     """Turns outputs into likelihoods and scores.
 
     Attributes:

@@ -14,7 +14,7 @@ _KEPT = 3
 """Blocks that are kept: one that is written, one that is still read, one not let go of yet."""
 
 
-class Memory:
+class Buffers:
     """Gives arrays, and gives their memory again once nobody holds them.
 
     Arrays of a chunk are as large as those of the chunk before. Fresh memory comes page by page when it is

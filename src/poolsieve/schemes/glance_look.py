@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.bundles.config import GLANCE_GRAPH, BundleConfig
-from poolsieve.schemes.cost import Part, register_part
-from poolsieve.schemes.looking import BOUNDS, Look
+from poolsieve.schemes.cost_model import Part, register_part
+from poolsieve.schemes.look import BOUNDS, Look
 from poolsieve.schemes.runner import Chunk, Images
 from poolsieve.schemes.stages import register_stage
 
@@ -26,13 +26,13 @@ class Glance(Look):
         """Also lower bounds than other looks have: most images look clear at a glance."""
         return {"clear_below": (3e-5, 1e-4, *BOUNDS)} if self.bounded else {}
 
-    def evidence(self, chunk: Chunk, images: Images) -> NDArray[np.float64]:
+    def log_likelihoods(self, chunk: Chunk, images: Images) -> NDArray[np.float64]:
         """By the glance's calibrated logits."""
         pixels = chunk.pixels if len(images) == len(chunk) else chunk.pixels[images]
         with chunk.meter.time(GLANCE.name):
             chunk.meter.runs[GLANCE.name] += len(images)
             logits = chunk.networks.glance(pixels)
-        return chunk.evidence.of_glances(logits)
+        return chunk.likelihoods.of_glances(logits)
 
     def graphs(self, config: BundleConfig) -> list[str]:
         """The glance."""

@@ -11,7 +11,7 @@ from poolsieve.files import write_atomically
 from poolsieve.folders import LOCK_FILE, check_folder, is_leftover, lock_folder, remove_leftovers
 from poolsieve.images.datasets import SPLITS, ImageDataset
 from poolsieve.networks import SplitBackbone
-from poolsieve.training.features import hash_weights
+from poolsieve.networks.weights import hash_weights
 from poolsieve.training.settings import TrainingSettings, differing_settings
 
 SETTINGS_FILE = "settings.json"
@@ -112,12 +112,9 @@ def _read(file: Path) -> dict[str, Any]:
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     lines = differing_settings(old["settings"], new["settings"])
     changed = [split for split in SPLITS if old["data"].get(split) != new["data"][split]]
+    relabelled = [split for split in SPLITS if old["labels"].get(split) != new["labels"][split]]
     lines += [f"data of split {split}: changed" for split in changed]
-    lines += [
-        f"labels of split {split}: changed"
-        for split in SPLITS
-        if split not in changed and old["labels"].get(split) != new["labels"][split]
-    ]
+    lines += [f"labels of split {split}: changed" for split in relabelled if split not in changed]
     network = differing_settings(old["network"], new["network"])
     changed_weights = "pretrained weights of the network: changed"
     return lines + [changed_weights if line.startswith("weights: ") else line for line in network]

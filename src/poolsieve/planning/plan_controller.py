@@ -44,7 +44,7 @@ class Switch:
         return f"from chunk {self.chunk} on: prevalence {self.estimate}, {self.plan.describe()}"
 
 
-class PlanFollower:
+class PlanController:
     """Keeps to the plan that suits the prevalence of the last images.
 
     It starts with the plan for the stated prevalence, or for a high one if none is stated. Then it takes the

@@ -7,8 +7,8 @@ from planted import COST
 
 from poolsieve.moderation import Moderator
 from poolsieve.moderation.report import RunDescription, moderation_page
-from poolsieve.planning import PlanFollower, Target, make_table
-from poolsieve.planning.following import CAUTIOUS
+from poolsieve.planning import PlanController, Target, make_table
+from poolsieve.planning.plan_controller import CAUTIOUS
 from poolsieve.planning.table import PREVALENCES, table_bytes, table_from
 
 WITHIN = 0.02
@@ -55,16 +55,16 @@ def test_a_flood_and_a_calm_are_followed(planned):
     assert (~flags[~truth]).mean() >= plan[0.35].specificity.low
     assert costs[12:18].mean() == pytest.approx(plan[0.35].cost.value, abs=0.08)
     assert costs[-8:].mean() == pytest.approx(plan[0.005].cost.value, abs=0.03)
-    rises = [switch for switch in moderator.totals.follower.switches if switch.plan.prevalence >= 0.2]
+    rises = [switch for switch in moderator.totals.controller.switches if switch.plan.prevalence >= 0.2]
     assert rises[0].chunk == 11  # after the first chunk of the flood
-    assert moderator.totals.follower.plan.prevalence <= 0.005
+    assert moderator.totals.controller.plan.prevalence <= 0.005
     assert "prevalence" in moderator.totals.plan_changes()[0]
 
 
 def test_the_log_and_the_report_tell_every_change_of_plan(planned, caplog):
     moderator = moderator_of(planned)
     _, pixels = stream([(3, 0.002)], moderator.scheme.chunk_size)
-    with caplog.at_level("INFO", "poolsieve.planning.following"):
+    with caplog.at_level("INFO", "poolsieve.planning.plan_controller"):
         list(moderator.moderate(list(pixels)))
     changes = moderator.totals.plan_changes()
     assert changes
@@ -76,8 +76,8 @@ def test_the_log_and_the_report_tell_every_change_of_plan(planned, caplog):
 
 
 def test_it_starts_cautiously_unless_told(planned):
-    assert moderator_of(planned).totals.follower.plan.prevalence == CAUTIOUS
-    assert moderator_of(planned, prevalence=0.004).totals.follower.plan.prevalence == 0.005
+    assert moderator_of(planned).totals.controller.plan.prevalence == CAUTIOUS
+    assert moderator_of(planned, prevalence=0.004).totals.controller.plan.prevalence == 0.005
 
 
 def test_every_verdict_names_the_scheme_that_decided_it(planned):
@@ -88,7 +88,7 @@ def test_every_verdict_names_the_scheme_that_decided_it(planned):
         schemes.setdefault(verdict.chunk, set()).add(verdict.scheme)
     assert all(len(names) == 1 for names in schemes.values())
     changes = [k for k in range(1, 6) if schemes[k] != schemes[k - 1]]
-    assert changes == [switch.chunk for switch in moderator.totals.follower.switches if switch.chunk < 6]
+    assert changes == [switch.chunk for switch in moderator.totals.controller.switches if switch.chunk < 6]
     assert changes
 
 
@@ -109,11 +109,11 @@ def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(planned):
     for verdicts in resumed.moderate_chunks(list(pixels), done=names, state=state):
         done += verdicts
     assert done == expected
-    assert resumed.totals.follower.state() == whole.totals.follower.state()
+    assert resumed.totals.controller.state() == whole.totals.controller.state()
     assert resumed.description == whole.description
     changes = whole.totals.plan_changes()
     assert resumed.totals.plan_changes() == changes
-    assert min(switch.chunk for switch in whole.totals.follower.switches) <= 4  # one before it was stopped
+    assert min(switch.chunk for switch in whole.totals.controller.switches) <= 4  # one before it was stopped
 
 
 def test_the_estimate_covers_the_truth(planned):
@@ -123,29 +123,29 @@ def test_the_estimate_covers_the_truth(planned):
         moderator = moderator_of(planned)
         _, pixels = stream([(4, 0.02)], moderator.scheme.chunk_size, seed=seed + 20)
         list(moderator.moderate(list(pixels)))
-        estimate = moderator.totals.follower.estimate()
+        estimate = moderator.totals.controller.estimate()
         covered += estimate.low <= 0.02 <= estimate.high
     assert covered >= 6
 
 
 def test_plans_change_to_one_that_is_at_hand(planned):
     bundle, plans = planned
-    follower = PlanFollower(plans, bundle.config.pool_sizes, 0.001)
+    controller = PlanController(plans, bundle.config.pool_sizes, 0.001)
     moderator = moderator_of(planned)
-    _, pixels = stream([(1, 0.3)], follower.chunk_size)
+    _, pixels = stream([(1, 0.3)], controller.chunk_size)
     decisions = []
-    original = PlanFollower.observe
+    original = PlanController.observe
 
     def spy(self, decision, images, chunk):
         decisions.append(decision)
         return original(self, decision, images, chunk)
 
-    PlanFollower.observe = spy
+    PlanController.observe = spy
     try:
         list(moderator.moderate(list(pixels)))
     finally:
-        PlanFollower.observe = original
-    switch = follower.observe(decisions[0], follower.chunk_size, 0)
+        PlanController.observe = original
+    switch = controller.observe(decisions[0], controller.chunk_size, 0)
     assert switch is not None
     assert any(switch.plan is plan for plan in plans)  # nothing is searched while images wait
     assert switch.plan.prevalence >= 0.2

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.metrics import roc_auc_score
 
+from poolsieve.calibration import confusion_counts
 from poolsieve.networks import multiply_adds
 from poolsieve.networks.trained import TrainedModel
 from poolsieve.outliers import OutlierReadings
+from poolsieve.statistics import auc
 from poolsieve.training.inputs import CachedInputs
-from poolsieve.training.learners import badness
-from poolsieve.training.sampling import PoolBatch, draw_pools, epoch_generator, split_by_shares
+from poolsieve.training.network_outputs import auc_of_one, badness
+from poolsieve.training.sampling import PoolBatch, seeded_pools
 from poolsieve.training.settings import TrainingSettings
 from poolsieve.training.validation import counted, judge_images
 
@@ -28,33 +29,32 @@ def measure(
 ) -> dict[str, Any]:
     """All figures of a model on one split, as plain values for `results.json`."""
     labels = inputs.labels
-    individual, head = judge_images(model, inputs, outliers)
-    margin = individual[:, 1] - individual[:, 0]
+    images = judge_images(model, inputs, outliers)
+    margin = images.margin
     probability = expit(margin.astype(np.float64))
     counting = {}
     for size, network in sorted(model.counting.items()):
-        rng = epoch_generator(settings.seed, f"test pools {size}", 0)
-        pools = draw_pools(labels, split_by_shares(settings.test_pools, settings.shares_of(size)), rng)
+        numbers = settings.pool_numbers(size, settings.test_pools)
+        pools = seeded_pools(labels, numbers, settings.seed, "test")
         logits, read = counted(network, inputs, pools, None if outliers is None else outliers.counting[size])
-        counting[str(size)] = counting_figures(logits, pools, probability[pools.members].sum(axis=1), read)
+        counting[str(size)] = _counting_figures(logits, pools, probability[pools.members].sum(axis=1), read)
     cost = multiply_adds(model.backbone, model.gate, model.glance)
-    parts = {"front": cost.front, "back": cost.back, "final": cost.final, "gate": cost.gate}
     return {
         "images": {"flagged": int(labels.sum()), "ordinary": int((labels == 0).sum())},
         "individual": {
-            "auc": float(roc_auc_score(labels, margin)),
+            "auc": auc(margin, labels),
             "sensitivity": float(np.mean(margin[labels == 1] > 0)),
             "specificity": float(np.mean(margin[labels == 0] <= 0)),
             "sensitivity_at_985": sensitivity_at(margin, labels, 0.985),
         },
-        "head": {"auc": float(roc_auc_score(labels, head))},
-        **({} if glances is None else {"glance": {"auc": float(roc_auc_score(labels, glances))}}),
+        "head": {"auc": auc(images.head, labels)},
+        **({} if glances is None else {"glance": {"auc": auc(glances, labels)}}),
         "counting": counting,
         "cost": {
             "front_share": cost.front_share,
             "gate_share": cost.gate_share,
             "glance_share": cost.glance / cost.whole,
-            "multiply_adds": {**parts, "glance": cost.glance},
+            "multiply_adds": vars(cost),
         },
     }
 
@@ -65,51 +65,32 @@ def sensitivity_at(scores: NDArray[np.float32], labels: NDArray[np.int64], speci
     return float(np.mean(scores[labels == 1] > threshold))
 
 
-def counting_figures(
-    logits: NDArray[np.float32],
-    pools: PoolBatch,
-    summed: NDArray[np.float64],
-    predicted: NDArray[np.int64],
+def _counting_figures(
+    logits: NDArray[np.float32], pools: PoolBatch, summed: NDArray[np.float64], read: NDArray[np.int64]
 ) -> dict[str, Any]:
-    """Figures of one counting network.
+    """Figures of the counts that a network reads, beside those of an ideal reader.
 
-    Args:
-        logits: Its readings. Shape (pools, r + 1).
-        pools: What it read.
-        summed: The ideal reader's opinion: the individual network's probabilities, summed over each pool's
-            images. Shape (pools,).
-        predicted: The counts that it reads. Shape (pools,).
+    That one rounds the individual network's probabilities, `summed` over each pool's images.
     """
     counts, size = pools.counts, logits.shape[1] - 1
     ideal = np.clip(np.rint(summed), 0, size).astype(np.int64)
-    per_count = []
-    for count in range(size + 1):
-        chosen = counts == count
-        if chosen.any():
-            per_count.append(
-                {
-                    "count": count,
-                    "pools": int(chosen.sum()),
-                    "exact": float(np.mean(predicted[chosen] == count)),
-                    "within_one": float(np.mean(np.abs(predicted[chosen] - count) <= 1)),
-                    "ideal_exact": float(np.mean(ideal[chosen] == count)),
-                }
-            )
-    confusion = np.zeros((size + 1, size + 1), dtype=np.int64)
-    np.add.at(confusion, (counts, predicted), 1)
+    hits = {"exact": read == counts, "within_one": np.abs(read - counts) <= 1, "ideal_exact": ideal == counts}
+    per_count = [
+        {"count": count, "pools": int(np.sum(counts == count))}
+        | {name: float(np.mean(hit[counts == count])) for name, hit in hits.items()}
+        for count in np.unique(counts).tolist()
+    ]
     figures: dict[str, Any] = {
         "pools": len(counts),
-        "exact": float(np.mean(predicted == counts)),
-        "within_one": float(np.mean(np.abs(predicted - counts) <= 1)),
-        "ideal_exact": float(np.mean(ideal == counts)),
+        **{name: float(np.mean(hit)) for name, hit in hits.items()},
         "per_count": per_count,
-        "confusion": confusion.tolist(),
+        "confusion": confusion_counts(counts, read, size).tolist(),
     }
-    few = counts <= 1
-    if len(np.unique(counts[few])) == 2:
-        figures["auc_0_1"] = float(roc_auc_score(counts[few], badness(logits[few])))
-        figures["ideal_auc_0_1"] = float(roc_auc_score(counts[few], summed[few]))
-        figures["pools_0_1"] = int(few.sum())
+    told = auc_of_one(badness(logits), counts)
+    if told is not None:
+        figures["auc_0_1"] = told
+        figures["ideal_auc_0_1"] = auc_of_one(summed, counts)
+        figures["pools_0_1"] = int((counts <= 1).sum())
     return figures
 
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from poolsieve.bundles import Bundle
 from poolsieve.engines.base import Engine
+from poolsieve.engines.conformance import IMAGES, all_outputs, noise_images
 from poolsieve.engines.registry import list_engines, open_engine
 
 TOLERANCE = 1e-3
 """The largest difference of logits, as a share of their size, that is put down to rounding."""
-_IMAGES = 5
 
 
 @dataclass(frozen=True)
@@ -63,16 +63,5 @@ def compare_engines(bundle: Bundle, engines: list[str] | None = None) -> EngineC
 
 def _logits(engine: Engine) -> NDArray[np.float32]:
     """All logits that the networks give, in a row."""
-    config = engine.bundle.config
-    rng = np.random.default_rng(0)
-    images = rng.integers(0, 256, (_IMAGES, config.input_size, config.input_size, 3), dtype=np.uint8)
-    features = engine.front(images).features
-    head = engine.head(features)
-    parts = [head.logits, engine.individual(features).logits.ravel()]
-    if config.glance is not None:
-        parts.append(engine.glance(images))
-    for size in config.pool_sizes:
-        pools = rng.integers(0, _IMAGES, (3, size))
-        gate = head.gate if config.merge == "gated" else None
-        parts.append(engine.pooled(features, gate, pools, size).logits.ravel())
-    return np.concatenate(parts)
+    outputs = all_outputs(engine, noise_images(engine.bundle.config, IMAGES))
+    return np.concatenate([values.ravel() for name, values in outputs.items() if "logits" in name])

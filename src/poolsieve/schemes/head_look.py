@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, BundleConfig
-from poolsieve.schemes.cost import FRONT, HEAD, Part
-from poolsieve.schemes.looking import Look
+from poolsieve.schemes.cost_model import FRONT, HEAD, Part
+from poolsieve.schemes.look import Look
 from poolsieve.schemes.runner import Chunk, Images
 from poolsieve.schemes.stages import register_stage
 
@@ -22,13 +22,13 @@ class Head(Look):
     Without bounds it gives pools their priors; a bundle whose head is not calibrated then does without.
     """
 
-    def evidence(self, chunk: Chunk, images: Images) -> NDArray[np.float64]:
+    def log_likelihoods(self, chunk: Chunk, images: Images) -> NDArray[np.float64]:
         """By the head's calibrated logits."""
-        return chunk.evidence.of_heads(chunk.head_logits(images))
+        return chunk.likelihoods.of_heads(chunk.head_logits(images))
 
     def known(self, chunk: Chunk) -> bool:
         """Whether the head is calibrated."""
-        return chunk.evidence.knows_head
+        return chunk.likelihoods.knows_head
 
     def graphs(self, config: BundleConfig) -> list[str]:
         """Front and head."""

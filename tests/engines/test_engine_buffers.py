@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from poolsieve.engines.memory import Memory
+from poolsieve.engines.buffers import Buffers
 
 SHAPE = (3, 1 << 19)
 
@@ -12,18 +12,18 @@ def address(array: np.ndarray) -> int:
 
 
 def test_memory_that_nobody_holds_is_given_again():
-    memory = Memory()
-    first = memory.empty(SHAPE, "float32")
+    buffers = Buffers()
+    first = buffers.empty(SHAPE, "float32")
     where = address(first)
     del first
-    assert address(memory.empty(SHAPE, "float32")) == where
+    assert address(buffers.empty(SHAPE, "float32")) == where
 
 
 def test_what_is_held_is_never_given_again():
-    memory = Memory()
+    buffers = Buffers()
     held = []
     for number in range(10):
-        array = memory.empty(SHAPE, "float32")
+        array = buffers.empty(SHAPE, "float32")
         array[:] = number
         held.append(array[number % 3 :: 2, 7:])  # a slice holds the memory as well as the whole does
         del array
@@ -31,11 +31,11 @@ def test_what_is_held_is_never_given_again():
 
 
 def test_another_size_gets_what_fits_it():
-    memory = Memory()
+    buffers = Buffers()
     for rows in (3, 2, 100, 1, 4):
-        array = memory.empty((rows, 1 << 19), "float32")
+        array = buffers.empty((rows, 1 << 19), "float32")
         assert array.shape == (rows, 1 << 19)
         assert array.dtype == np.float32
         assert array.flags.c_contiguous
         array[:] = rows
-    assert memory.empty((0, 5), "float32").shape == (0, 5)
+    assert buffers.empty((0, 5), "float32").shape == (0, 5)

@@ -18,11 +18,11 @@ from poolsieve.networks import PooledNetwork
 def merge_disjoint(
     network: PooledNetwork, features: Tensor, pool_size: int
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Merged features, sums of tallies and image logits of pools whose images come place by place.
+    """Merge pools whose images come place by place: all first images, then all second ones, ...
 
     Args:
         network: Its gate, if it has one, is applied.
-        features: Front features, all first images, then all second ones, ...  # (r * m, C, H, W)
+        features: Front features.  # (r * m, C, H, W)
         pool_size: Places r.
 
     Returns:
@@ -43,16 +43,7 @@ class GatedMax(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, gate: Tensor) -> Tensor:
-        """Merge.
-
-        Args:
-            ctx: Where torch keeps what the gradient needs.
-            features: Front features, place by place.  # (r, m, C, H, W)
-            gate: The gate of every image.  # (r, m, 1, H, W)
-
-        Returns:
-            Merged features.  # (m, C, H, W)
-        """
+        """Merge.  # (r, m, C, H, W), (r, m, 1, H, W) -> (m, C, H, W)."""
         merged = features[0] * gate[0]
         winner = torch.zeros_like(merged, dtype=torch.uint8)
         for place in range(1, len(features)):
@@ -67,9 +58,8 @@ class GatedMax(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
         """The gradient of a place's gate sums over the channels in which that place was the largest."""
         features, winner = ctx.saved_tensors
-        gradient = gradients[0]
         places = [
-            (gradient * features[place]).mul_(winner == place).sum(dim=1, keepdim=True)
-            for place in range(len(features))
+            (gradients[0] * values).mul_(winner == place).sum(dim=1, keepdim=True)
+            for place, values in enumerate(features)
         ]
         return None, torch.stack(places)

@@ -41,7 +41,7 @@ class Look(Stage):
                 )
 
     @abstractmethod
-    def evidence(self, chunk: Chunk, images: Images) -> NDArray[np.float64]:
+    def log_likelihoods(self, chunk: Chunk, images: Images) -> NDArray[np.float64]:
         """Log-likelihoods (clear, bad) of images.  # (len(images), 2)."""
 
     def known(self, chunk: Chunk) -> bool:
@@ -74,4 +74,4 @@ class Look(Stage):
     def _see(self, undecided: Undecided) -> None:
         images = np.flatnonzero(undecided.open)
         if len(images):
-            undecided.see(images, self.evidence(undecided.chunk, images))
+            undecided.see(images, self.log_likelihoods(undecided.chunk, images))

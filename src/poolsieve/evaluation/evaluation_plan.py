@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from poolsieve.evaluation.competitors import Competitor, choose_competitors
+from poolsieve.evaluation.experiments import read_names
 from poolsieve.evaluation.mixtures import bad_draws
 from poolsieve.evaluation.simulate import PAPER_PREVALENCES
 from poolsieve.images.datasets import SPLITS
@@ -29,7 +31,9 @@ class EvaluationPlan:
         seed: Makes the run repeatable.
         timing_images: Images to take the time of; 0 takes none.
         known_pools: Pools of known content: to show how counts err, and to calibrate half the resolution.
-        two_object_pools: Pools with an image that shows two bad objects; the paper has 100.
+        two_objects: A file with the names of bad images that show two objects, one a line; None leaves the
+            experiment with them out.
+        two_object_pools: Pools with one of them; the paper has 100.
         by_density: Read an outlier bundle by the density alone, as in the paper, whatever else it listens to.
         any_task: Go on although the bundle does not seem to know the task.
     """
@@ -43,7 +47,8 @@ class EvaluationPlan:
     seed: int = 0
     timing_images: int = 500
     known_pools: int = 2000
-    two_object_pools: int = 100
+    two_objects: Path | None = None
+    two_object_pools: int = 1000
     by_density: bool = False
     any_task: bool = False
 
@@ -63,6 +68,8 @@ class EvaluationPlan:
                 bad_draws(prevalence, images)
         if self.by_density and self.tuning_split is None:
             raise ValueError("reading by density is calibrated on a split to tune on, and there is none")
+        if self.two_objects is not None:
+            read_names(self.two_objects)
         if self.timing_images < 0:
             raise ValueError(f"timing_images is {self.timing_images}; give a number from 0 on")
         return choose_competitors(self.methods)

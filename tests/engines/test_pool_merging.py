@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolsieve.engines.merging import checked_pools, merge_block
+from poolsieve.engines.pool_merging import checked_pools, merge_block
 from poolsieve.networks import merge_pools
 
 

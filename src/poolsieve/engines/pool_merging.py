@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from poolsieve.designs import NO_IMAGE
-from poolsieve.engines.kernels import merge_gated, merge_plain
+from poolsieve.engines.kernels import merge_gated
 
 
 def checked_pools(pools: ArrayLike, images: int, pool_size: int) -> NDArray[np.int64]:
@@ -55,12 +55,9 @@ def merge_block(
     images, channels, height, width = features.shape
     tallies = 0 if gate is None else gate.shape[1] - 1
     merged = np.empty((len(pools), channels + tallies, height * width), dtype=np.float32)
-    rows = features.reshape(images, channels, -1)
-    if gate is None:
-        merge_plain(rows, pools, merged)
-    else:
-        opening = np.ascontiguousarray(gate[:, 0]).reshape(images, -1)
-        merge_gated(rows, opening, pools, merged)
+    opening = np.ones((images, height, width), np.float32) if gate is None else gate[:, 0]
+    opening = np.ascontiguousarray(opening).reshape(images, -1)
+    merge_gated(features.reshape(images, channels, -1), opening, pools, merged)
     if gate is not None and tallies:
         for row, pool in zip(merged, pools, strict=True):
             held = np.unique(pool[pool != NO_IMAGE])  # an image that is named twice counts once

@@ -1,0 +1,59 @@
+import boto3
+import pytest
+from s3_server import CREDENTIALS, running_server
+
+from poolsieve.bundles import load_bundle
+from poolsieve.bundles.loading import SHIPPED
+from poolsieve.images import locations
+
+
+@pytest.fixture(scope="module")
+def store():
+    with running_server() as address, pytest.MonkeyPatch.context() as patch:
+        for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": address}.items():
+            patch.setenv(name, value)
+        locations._store.cache_clear()
+        client = boto3.client("s3")
+        client.create_bucket(Bucket="bundles")
+        for file in (SHIPPED / "cars").iterdir():
+            client.put_object(Bucket="bundles", Key=f"v1/cars/{file.name}", Body=file.read_bytes())
+        yield client
+        locations._store.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "poolsieve" / "bundles"
+
+
+def test_a_bundle_in_a_bucket_is_fetched_once_and_verified(store, cache):
+    bundle = load_bundle("s3://bundles/v1/cars/")
+    assert (bundle.name, bundle.hash) == ("cars", load_bundle("cars").hash)
+    assert bundle.path == cache / bundle.hash / "cars"
+    store.put_object(Bucket="bundles", Key="v1/cars/front.onnx", Body=b"other")
+    try:
+        assert load_bundle("s3://bundles/v1/cars").path == bundle.path  # from the cache
+        bundle.path.joinpath("front.onnx").write_bytes(b"damaged")
+        with pytest.raises(ValueError, match=r"front\.onnx is damaged"):
+            load_bundle("s3://bundles/v1/cars")
+    finally:
+        store.put_object(
+            Bucket="bundles", Key="v1/cars/front.onnx", Body=(SHIPPED / "cars/front.onnx").read_bytes()
+        )
+
+
+def test_a_bundle_whose_files_do_not_fit_its_configuration_is_refused_and_not_kept(store):
+    graph = (SHIPPED / "cars/front.onnx").read_bytes()
+    store.put_object(Bucket="bundles", Key="v1/cars/front.onnx", Body=graph[:-1] + b"x")
+    try:
+        with pytest.raises(ValueError, match=r"front\.onnx is damaged: its hash"):
+            load_bundle("s3://bundles/v1/cars")
+    finally:
+        store.put_object(Bucket="bundles", Key="v1/cars/front.onnx", Body=graph)
+    load_bundle("s3://bundles/v1/cars")
+
+
+def test_a_folder_without_a_bundle_is_said_to_be_none(store):
+    with pytest.raises(ValueError, match=r"s3://bundles/none is no bundle: it has no config\.json"):
+        load_bundle("s3://bundles/none")
