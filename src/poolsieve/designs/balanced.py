@@ -77,19 +77,10 @@ def _structured(
 
 def _advice(parameters: Parameters) -> str:
     """Choices near these parameters that do work, each one tried."""
-    choices = [
-        _first_that_works(neighbours(parameters))
-        for neighbours in (
-            feasibility.smaller,
-            feasibility.larger,
-            feasibility.lighter,
-            feasibility.shorter,
-        )
-    ]
-    found = [str(choice) for choice in choices if choice]
-    if not found:
-        return "No choice nearby is small enough to try."
-    return "Nearby choices that work: " + "; ".join(found)
+    ways = (feasibility.smaller, feasibility.larger, feasibility.lighter, feasibility.shorter)
+    choices = filter(None, (_first_that_works(neighbours(parameters)) for neighbours in ways))
+    found = "; ".join(map(str, choices))
+    return f"Nearby choices that work: {found}" if found else "No choice nearby is small enough to try."
 
 
 def _first_that_works(neighbours: Iterator[Parameters]) -> Parameters | None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from poolsieve.designs.coherence import coherence, normalised_coherence
 from poolsieve.designs.collisions import Collision, smallest_collision
-from poolsieve.designs.counting_bounds import fewest_binary_tests, fewest_quantitative_tests
-from poolsieve.designs.disjunctness import (
+from poolsieve.designs.pooling import Guarantees, Pooling
+from poolsieve.designs.properties import (
     LARGEST_SEARCH_IMAGES,
     LARGEST_SEARCH_WEIGHT,
+    coherence,
     disjunctness_limit,
     exact_disjunctness,
+    fewest_binary_tests,
+    fewest_quantitative_tests,
     guaranteed_disjunctness,
+    normalised_coherence,
 )
-from poolsieve.designs.pooling import Guarantees, Pooling
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ def random_regular(
     Pool q starts with images qr, …, qr + r − 1 (mod n); random trades, none of which puts an image twice
     into a pool, then mix the pools. So this always succeeds, also for dense matrices.  # (m, r)
     """
-    return _Slots.regular(images, pool_size, pools_per_image, rng).pools
+    return _random_slots(images, pool_size, pools_per_image, rng)[0]
 
 
 def edge_switching(
@@ -46,27 +46,22 @@ def edge_switching(
         The pools, or None if some blocks were left at every attempt.  # (m, r)
     """
     for _ in range(restarts):
-        slots = _Slots.regular(images, pool_size, pools_per_image, rng)
+        slots = _random_slots(images, pool_size, pools_per_image, rng)
         seed = rng.integers(2**63, dtype=np.uint64)
-        if remove_blocks(slots.pools, slots.pools_of, slots.ranks, trades, seed):
-            return slots.pools
+        if remove_blocks(*slots, trades, seed):
+            return slots[0]
     return None
 
 
-class _Slots:
+def _random_slots(
+    images: int, pool_size: int, pools_per_image: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """The index arrays that the kernels change: `pools_of[pools[q, p], ranks[q, p]] == q`."""
-
-    def __init__(self, pools: NDArray[np.int64], images: int, pools_per_image: int) -> None:
-        order = np.argsort(pools, axis=None, kind="stable")  # slots, by image
-        self.pools = pools
-        self.pools_of = (order // pools.shape[1]).reshape(images, pools_per_image)
-        self.ranks = np.empty(pools.shape, dtype=np.int64)
-        self.ranks.flat[order] = np.tile(np.arange(pools_per_image), images)
-
-    @classmethod
-    def regular(cls, images: int, pool_size: int, pools_per_image: int, rng: np.random.Generator) -> _Slots:
-        entries = images * pools_per_image
-        slots = cls(np.arange(entries).reshape(-1, pool_size) % images, images, pools_per_image)
-        seed = rng.integers(2**63, dtype=np.uint64)
-        mix(slots.pools, slots.pools_of, slots.ranks, _MIXING * entries, seed)
-        return slots
+    entries = images * pools_per_image
+    pools = np.arange(entries).reshape(-1, pool_size) % images
+    order = np.argsort(pools, axis=None, kind="stable")  # slots, by image
+    pools_of = (order // pool_size).reshape(images, pools_per_image)
+    ranks = np.empty(pools.shape, dtype=np.int64)
+    ranks.flat[order] = np.tile(np.arange(pools_per_image), images)
+    mix(pools, pools_of, ranks, _MIXING * entries, rng.integers(2**63, dtype=np.uint64))
+    return pools, pools_of, ranks

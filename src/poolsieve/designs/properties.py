@@ -1,21 +1,57 @@
-"""How many bad images a design tells apart by yes or no: its disjunctness.
+"""What a matrix tells of its bad images: coherence, disjunctness and counting bounds (paper, appendix).
 
 A design is k-disjunct if no image's pools are all among the pools of k other images; COMP then finds up to
 k bad images without error when the readings are right (paper, appendix "Properties of good sensing
 matrices"). An image that is in no pool at all is covered by no others at all, so such a design is not even
-0-disjunct; its disjunctness is given as −1.
+0-disjunct; its disjunctness is given as −1. The counting bounds, which say how few tests could suffice, are
+those of "Recovery guarantees".
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from poolsieve.designs.coherence import coherence
 from poolsieve.designs.pooling import NO_IMAGE, Pooling
 
 LARGEST_SEARCH_IMAGES = 256
 LARGEST_SEARCH_WEIGHT = 12
 """The exact search is for designs up to this number of images and of pools per image."""
+_BLOCK_ENTRIES = 2**22
+"""Products of columns that are held at once, so that dense designs of many images fit into memory."""
+
+
+def coherence(design: Pooling) -> int:
+    """The most pools that any two images share: the largest dot product of two columns of Φ.
+
+    This is what the paper's appendix calls mutual coherence.
+    """
+    if design.guarantees.single_overlap:
+        # Without a 2×2 block of ones no two images share two pools, so no products are needed.
+        return int(design.pool_sizes.max() > 1)
+    return int(_largest_product(design, np.ones(design.images)))
+
+
+def normalised_coherence(design: Pooling) -> float:
+    """The largest cosine of the angle between two columns, 0 for images in no pool.
+
+    This is the mutual coherence of compressed sensing; it is λ/c where every image is in c pools.
+    """
+    weights = design.image_weights
+    if design.guarantees.equal_images:
+        return coherence(design) / int(weights[0]) if weights[0] else 0.0
+    return float(_largest_product(design, 1 / np.sqrt(np.maximum(weights, 1))))
+
+
+def _largest_product(design: Pooling, scale: np.ndarray) -> float:
+    """Largest dot product of two different columns, column j times scale[j]."""
+    columns = (design.sparse * scale).tocsc()
+    block = max(1, _BLOCK_ENTRIES // design.images)
+    largest = 0.0
+    for start in range(0, design.images, block):
+        products = (columns[:, start : start + block].T @ columns).tocoo()
+        others = products.row + start != products.col
+        largest = max(largest, products.data[others].max(initial=0.0))
+    return largest
 
 
 def guaranteed_disjunctness(design: Pooling) -> int:
@@ -103,3 +139,29 @@ def _maximal(sets: set[int]) -> list[int]:
         if all(candidate & ~other for other in kept):
             kept.append(candidate)
     return kept
+
+
+def fewest_binary_tests(images: int, bad: int) -> int:
+    """Fewest tests m that by yes or no tell all sets of up to k bad images apart: 2^m ≥ Σ_{i≤k} C(n, i)."""
+    return (_possible_sets(images, bad) - 1).bit_length()
+
+
+def fewest_quantitative_tests(images: int, bad: int) -> int:
+    """The same for tests that count, with answers 0, …, k: (k + 1)^m ≥ Σ_{i≤k} C(n, i)."""
+    sets = _possible_sets(images, bad)
+    tests, outcomes = 0, 1
+    while outcomes < sets:
+        tests += 1
+        outcomes *= bad + 1
+    return tests
+
+
+def _possible_sets(images: int, bad: int) -> int:
+    """Number of sets of at most `bad` images, exactly."""
+    if not 0 <= bad <= images:
+        raise ValueError(f"the number of bad images is 0 to {images}, not {bad}")
+    total = sets = 1
+    for i in range(bad):  # C(n, i + 1) from C(n, i): far quicker than each anew
+        sets = sets * (images - i) // (i + 1)
+        total += sets
+    return total
