@@ -30,8 +30,8 @@ import numpy as np  # noqa: E402 (threads are set first)
 from numpy.typing import NDArray  # noqa: E402
 
 from poolsieve.decoders import MAP, MIP, BeliefPropagation, CLasso, Decoder, LatentNoise, Readings  # noqa: E402
+from poolsieve.decoders.mip import installed_solvers  # noqa: E402
 from poolsieve.decoders.noise import NOMINAL_ACCURACY  # noqa: E402
-from poolsieve.decoders.solvers import installed_solvers  # noqa: E402
 from poolsieve.designs import PoolingDesign, balanced_design  # noqa: E402
 from poolsieve.evaluation.tables import write_table  # noqa: E402
 

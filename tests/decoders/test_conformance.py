@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from poolsieve.decoders import Decoder, Decoding, check_decoder, list_decoders, make_decoder
-from poolsieve.decoders.comp import COMP
+from poolsieve.decoders.binary_decoders import COMP
 
 
 @pytest.mark.parametrize("name", list_decoders())

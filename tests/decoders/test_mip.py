@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolsieve.decoders import MIP
-from poolsieve.decoders.solvers import (
+from poolsieve.decoders.mip import (
     cannot_be_bad,
     installed_solvers,
     objective_of,
@@ -136,7 +136,7 @@ def test_auto_prefers_the_native_solver():
 
 
 def test_a_missing_solver_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr("poolsieve.decoders.solvers.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("poolsieve.decoders.mip.importlib.util.find_spec", lambda name: None)
     with pytest.raises(
         ImportError, match=r"solver 'gurobi' needs gurobipy: pip install 'poolsieve\[gurobi\]'"
     ):

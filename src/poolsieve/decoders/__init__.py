@@ -12,12 +12,10 @@ from poolsieve.decoders.base import (
     parameter,
     register_decoder,
 )
-from poolsieve.decoders.belief_propagation import BeliefPropagation
+from poolsieve.decoders.bayes import MAP, BeliefPropagation
+from poolsieve.decoders.binary_decoders import COMP, DD, NCOMP, SCOMP
 from poolsieve.decoders.classo import CLasso
-from poolsieve.decoders.comp import COMP, NCOMP
 from poolsieve.decoders.conformance import check_decoder
-from poolsieve.decoders.dd import DD, SCOMP
-from poolsieve.decoders.map import MAP
 from poolsieve.decoders.mip import MIP
 from poolsieve.decoders.noise import CountNoise, LatentNoise
 from poolsieve.decoders.plugins import load_plugin

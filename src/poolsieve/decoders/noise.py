@@ -96,8 +96,7 @@ class CountNoise:
             raise ValueError(f"a pool of {self.pool_size} images cannot be read as {read[wrong].flat[0]}")
         with np.errstate(divide="ignore"):
             table = np.log(self.confusion.T)
-        result: NDArray[np.float64] = table[read]
-        return result
+        return table[read]
 
     def sample(
         self,
@@ -216,8 +215,7 @@ def prior_log_odds(priors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Log-odds of probabilities, finite also for 0 and 1, which no evidence overrules."""
     with np.errstate(divide="ignore"):
         log_odds = np.log(priors) - np.log1p(-priors)
-    result: NDArray[np.float64] = np.clip(log_odds, -CERTAIN, CERTAIN)
-    return result
+    return np.clip(log_odds, -CERTAIN, CERTAIN)
 
 
 def _latent_errors(

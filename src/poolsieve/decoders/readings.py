@@ -129,8 +129,7 @@ def remove_training_prior(logits: ArrayLike, training_prior: ArrayLike) -> NDArr
         raise ValueError(
             "training_prior must be above zero for every count: a count never trained has no output"
         )
-    result: NDArray[np.float64] = log_softmax(table, axis=-1) - np.log(prior / prior.sum())
-    return result
+    return log_softmax(table, axis=-1) - np.log(prior / prior.sum())
 
 
 def _whole_numbers(counts: ArrayLike) -> NDArray[np.int64]:

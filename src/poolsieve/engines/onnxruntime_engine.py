@@ -33,7 +33,6 @@ class OnnxRuntimeEngine(Engine):
         names = [output.name for output in spec.outputs]
 
         def compute(batch: np.ndarray) -> Sequence[np.ndarray]:
-            results: Sequence[np.ndarray] = session.run(names, {spec.input.name: batch})
-            return results
+            return session.run(names, {spec.input.name: batch})
 
         return one_by_one(compute)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from poolsieve.decoders import BeliefPropagation, CountNoise, Decoder, Readings, parse_decoder
-from poolsieve.decoders.binary_evidence import possibly_bad
+from poolsieve.decoders.binary_decoders import possibly_bad
 from poolsieve.designs import Pooling
 from poolsieve.parameters import Instance, Interval, parameter
 from poolsieve.schemes.individual import Test

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from poolsieve.decoders import BeliefPropagation, Readings
-from poolsieve.decoders.binary_evidence import positive_pools_of
+from poolsieve.decoders.binary_decoders import positive_pools_of
 from poolsieve.designs import Pooling, disjoint_design
 from poolsieve.schemes.pool_stage import PoolStage, Values
 from poolsieve.schemes.stages import Undecided, register_stage

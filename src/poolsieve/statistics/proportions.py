@@ -76,16 +76,14 @@ def exact_upper(successes: ArrayLike, total: float, confidence: float) -> NDArra
     """
     won = np.asarray(successes, dtype=np.float64)
     bound = betaincinv(won + 1, np.maximum(total - won, _LEAST), confidence)
-    result: NDArray[np.float64] = np.where(won > total - _LEAST, 1.0, bound)
-    return result
+    return np.where(won > total - _LEAST, 1.0, bound)
 
 
 def exact_lower(successes: ArrayLike, total: float, confidence: float) -> NDArray[np.float64]:
     """Clopper and Pearson's lower bound of a share; see `exact_upper`."""
     won = np.asarray(successes, dtype=np.float64)
     bound = betaincinv(np.maximum(won, _LEAST), total - won + 1, 1 - confidence)
-    result: NDArray[np.float64] = np.where(won < _LEAST, 0.0, bound)
-    return result
+    return np.where(won < _LEAST, 0.0, bound)
 
 
 def predicted_share(good: float, seen: float, others: float) -> tuple[float, float]:

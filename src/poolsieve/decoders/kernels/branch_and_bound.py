@@ -34,6 +34,7 @@ SLACK = 1e-9
 """Solutions within this of each other count as equally good."""
 STEP_SLACK = 1e-6
 """Rounding allowed for when bounds are compared with the lattice of objective values."""
+NO_LIMIT = 2**62
 ROOT_SWEEPS = 30
 NODE_SWEEPS = 1
 
@@ -136,20 +137,9 @@ def _component(start, best, joined, status, pools, pools_of, members, own_pools)
 
 @compiled_within
 def _greedy(
-    members,
-    member_count,
-    own_pools,
-    own_count,
-    status,
-    ones,
-    free,
-    pools_of,
-    cost,
-    weight,
-    trail,
-    depth,
+    members, member_count, own_pools, own_count, status, ones, free, pools_of, cost, weight, trail, depth,
     best,
-):
+):  # fmt: skip
     """A first solution: flag the image that pays most while one pays. Restores the state it found."""
     mark = depth
     while True:
@@ -195,20 +185,9 @@ def _solve_component(
     depth = np.int64(0)
     least_gain = max(SLACK, step - STEP_SLACK)  # what a better solution gains at least
     best_value = _greedy(
-        members,
-        member_count,
-        own_pools,
-        own_count,
-        status,
-        ones,
-        free,
-        pools_of,
-        cost,
-        weight,
-        trail,
-        depth,
+        members, member_count, own_pools, own_count, status, ones, free, pools_of, cost, weight, trail, depth,
         best,
-    )
+    )  # fmt: skip
     nodes = 0
     level = 0
     while True:
@@ -402,7 +381,7 @@ def _minimise(
 
 
 def _solve(readings, costs, weights, chunks, design, step, node_limit):
-    """Make the results and the scratch, and solve."""
+    """Make the results and the scratch, and solve; a `node_limit` of None is none."""
     pool_count, images = design.shape
     x = np.empty((chunks, images), dtype=np.bool_)
     objective = np.empty(chunks)
@@ -416,7 +395,7 @@ def _solve(readings, costs, weights, chunks, design, step, node_limit):
         design.places_of.astype(np.int64),
         design.pool_sizes.astype(np.int64),
         step,
-        node_limit,
+        NO_LIMIT if node_limit is None else int(node_limit),
         x,
         objective,
         proven,

@@ -1,4 +1,4 @@
-"""Belief propagation: the posterior probability of every image."""
+"""Decoders that weigh likelihoods and priors: belief propagation, and the most probable set found exactly."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from poolsieve.decoders.base import Decoder, Decoding, Instance, Interval, parameter, register_decoder
+from poolsieve.decoders.kernels.branch_and_bound import least_cost
 from poolsieve.decoders.kernels.messages import propagate_beliefs
 from poolsieve.decoders.noise import CountNoise, likelihoods_of, prior_log_odds
 from poolsieve.decoders.readings import Readings
 from poolsieve.designs import Pooling
+
+IMPOSSIBLE = 1e3
+"""Cost that stands for −log 0: it outweighs any evidence, but not a certain prior."""
 
 
 @register_decoder("bp")
@@ -57,3 +61,28 @@ class BeliefPropagation(Decoder):
         )
         posterior = expit(log_odds)
         return Decoding(posterior, posterior > self.threshold, settled)
+
+
+@register_decoder("map")
+@dataclass(frozen=True)
+class MAP(Decoder):
+    """Maximum a posteriori: the x of largest P(x) · Π_q P(reading_q | (Φx)_q), by branch and bound.
+
+    The score is x; `Decoding.objective` is −log of that product up to a constant. From counts alone the
+    likelihoods come from `noise`.
+
+    Attributes:
+        noise: P(reading | count) for readings that hold only counts; None for `CountNoise.nominal`.
+        node_limit: As in `MIP`.
+    """
+
+    noise: CountNoise | None = parameter(None, Instance(CountNoise))
+    node_limit: int | None = parameter(None, Interval(low=1, whole=True, optional=True))
+
+    uses_priors: ClassVar = True
+
+    def _decode(self, readings: Readings, design: Pooling, priors: NDArray[np.float64]) -> Decoding:
+        costs = np.minimum(-likelihoods_of(readings, self.noise, design.pool_size), IMPOSSIBLE)
+        costs = np.ascontiguousarray(costs, dtype=np.float64)
+        x, objective, proven = least_cost(costs, -prior_log_odds(priors), design, self.node_limit)
+        return Decoding(x.astype(np.float64), x, proven, objective)
