@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeVar
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
+from poolsieve.bundles.strict_json import FromZero, read_record
 from poolsieve.bundles.training_shapes import TrainingShapes
 
 FORMAT_VERSION = 1
@@ -28,7 +28,6 @@ Counting = Literal["shared", "separate"]
 Kind = Literal["classification", "outlier"]
 Squaring = Literal["pad", "stretch"]
 WeightPrecision = Literal["fp32", "fp16"]
-Choice = TypeVar("Choice", bound=str)
 
 
 def pooled_graph(pool_size: int) -> str:
@@ -48,11 +47,11 @@ class MultiplyAdds:
         glance: The glance at a shrunken image, once per image; 0 if there is none.
     """
 
-    front: int
-    back: int
-    final: int
-    gate: int
-    glance: int = 0
+    front: FromZero
+    back: FromZero
+    final: FromZero
+    gate: FromZero
+    glance: FromZero = 0
 
     @property
     def whole(self) -> int:
@@ -85,7 +84,7 @@ class FileRecord:
     """
 
     sha256: str
-    bytes: int
+    bytes: FromZero
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,7 @@ class BundleConfig:
     versions: Mapping[str, str]
     glance: GlanceRecord | None
     counting: Counting
-    tallies: int
+    tallies: FromZero
     training_shapes: TrainingShapes | None
 
     @property
@@ -185,169 +184,55 @@ class BundleConfig:
         Raises:
             ValueError: A value is missing, has another type or is out of range, or the format is newer.
         """
-        if not isinstance(values, Mapping):
-            raise ValueError("holds no object")
-        if "format_version" not in values and "settings" in values:
+        known = values if isinstance(values, Mapping) else {}
+        if "format_version" not in known and "settings" in known:
             raise ValueError(
                 "belongs to a training run; make a bundle of it with `poolsieve bundles export RUN OUT`"
             )
-        read = _Reader(values)
-        version = read.whole("format_version")
-        if version > FORMAT_VERSION:
+        version = known.get("format_version")
+        if isinstance(version, int) and version > FORMAT_VERSION:
             raise ValueError(
                 f"format_version is {version}, but this poolsieve reads up to {FORMAT_VERSION}; "
                 "upgrade it with: pip install --upgrade poolsieve"
             )
-        sizes = read.wholes("pool_sizes", minimum=2)
-        if not sizes or list(sizes) != sorted(set(sizes)):
-            raise ValueError(f"pool_sizes is {list(sizes)}, but must be different sizes in ascending order")
-        cost = _Reader(read.mapping("cost"), "cost.")
-        config = cls(
-            format_version=version,
-            task=read.text("task"),
-            kind=read.choice("kind", ("classification", "outlier")),
-            backbone=read.text("backbone"),
-            cut=read.text("cut"),
-            merge=read.choice("merge", ("gated", "max")),
-            input_size=read.whole("input_size"),
-            squaring=read.choice("squaring", ("pad", "stretch")),
-            mean=_three(read.numbers("mean"), "mean"),
-            scale=_three(read.numbers("scale"), "scale"),
-            feature_shape=_three(read.wholes("feature_shape"), "feature_shape"),
-            feature_width=read.whole("feature_width"),
-            gate_width=read.whole("gate_width"),
-            pool_sizes=sizes,
-            precision=read.choice("precision", ("fp32", "fp16")),
-            cost=MultiplyAdds(
-                front=cost.whole("front", minimum=0),
-                back=cost.whole("back", minimum=0),
-                final=cost.whole("final", minimum=0),
-                gate=cost.whole("gate", minimum=0),
-                glance=cost.whole("glance", minimum=0),
-            ),
-            training_prior=_priors(read.mapping("training_prior"), sizes),
-            files=_file_records(read.mapping("files")),
-            versions={name: str(value) for name, value in read.mapping("versions").items()},
-            glance=_glance_record(read),
-            counting=read.choice("counting", ("shared", "separate")),
-            tallies=read.whole("tallies", minimum=0),
-            training_shapes=read_training_shapes(values),
-        )
-        if config.cost.whole == 0 or not all(value > 0 for value in config.scale):
-            raise ValueError("the cost of the whole network and every scale must be above 0")
-        expected = {*config.graphs, CALIBRATION_FILE, CARD_FILE}
-        if config.kind == "outlier":
-            expected.add(OUTLIER_FILE)
-        if set(config.files) - OPTIONAL_FILES != expected:
-            missing = sorted(expected - set(config.files))
-            extra = sorted(set(config.files) - expected - OPTIONAL_FILES)
-            raise ValueError(f"files must name exactly the bundle's files; missing {missing}, extra {extra}")
+        config = read_record(cls, values)
+        by_size = {size: config.training_prior.get(str(size), ()) for size in config.pool_sizes}  # type: ignore[call-overload]
+        if len(config.training_prior) != len(by_size):
+            raise ValueError(
+                f"training_prior is for pool sizes {sorted(map(str, config.training_prior))}, but pool_sizes "
+                f"is {list(by_size)}"
+            )
+        config = replace(config, training_prior=by_size)
+        config._check()
         return config
 
-
-class _Reader:
-    """Takes typed values out of a JSON object; complaints name the key."""
-
-    def __init__(self, values: Mapping[str, Any], prefix: str = "") -> None:
-        self._values = values
-        self._prefix = prefix
-
-    def _get(self, key: str) -> Any:
-        if key not in self._values:
-            raise ValueError(f"{self._prefix}{key} is missing")
-        return self._values[key]
-
-    def _wrong(self, key: str, wanted: str) -> ValueError:
-        return ValueError(f"{self._prefix}{key} is {self._values[key]!r:.80}, but must be {wanted}")
-
-    def is_null(self, key: str) -> bool:
-        return self._get(key) is None
-
-    def whole(self, key: str, minimum: int = 1) -> int:
-        value = self._get(key)
-        if type(value) is not int or value < minimum:
-            raise self._wrong(key, f"a whole number from {minimum} on")
-        return value
-
-    def wholes(self, key: str, minimum: int = 1) -> tuple[int, ...]:
-        value = self._get(key)
-        if not isinstance(value, list) or any(type(part) is not int or part < minimum for part in value):
-            raise self._wrong(key, f"a list of whole numbers from {minimum} on")
-        return tuple(value)
-
-    def numbers(self, key: str) -> tuple[float, ...]:
-        value = self._get(key)
-        if not isinstance(value, list) or not all(_is_number(part) for part in value):
-            raise self._wrong(key, "a list of finite numbers")
-        return tuple(float(part) for part in value)
-
-    def text(self, key: str) -> str:
-        value = self._get(key)
-        if not isinstance(value, str) or not value:
-            raise self._wrong(key, "a text")
-        return value
-
-    def choice(self, key: str, allowed: Sequence[Choice]) -> Choice:
-        value = self._get(key)
-        for one in allowed:
-            if value == one:
-                return one
-        raise self._wrong(key, " or ".join(map(repr, allowed)))
-
-    def mapping(self, key: str) -> Mapping[str, Any]:
-        value = self._get(key)
-        if not isinstance(value, Mapping):
-            raise self._wrong(key, "an object")
-        return value
-
-
-Value = TypeVar("Value", int, float)
-
-
-def _three(values: tuple[Value, ...], key: str) -> tuple[Value, Value, Value]:
-    if len(values) != 3:
-        raise ValueError(f"{key} has {len(values)} values, but must have 3")
-    return values[0], values[1], values[2]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _priors(values: Mapping[str, Any], sizes: Sequence[int]) -> dict[int, tuple[float, ...]]:
-    if set(values) != {str(size) for size in sizes}:
-        raise ValueError(
-            f"training_prior is for pool sizes {sorted(values)}, but pool_sizes is {list(sizes)}"
-        )
-    priors = {size: _Reader(values, "training_prior.").numbers(str(size)) for size in sizes}
-    for size, shares in priors.items():
-        if len(shares) != size + 1 or min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
-            raise ValueError(f"training_prior.{size} must be {size + 1} shares with sum 1; got {shares}")
-    return priors
-
-
-def _glance_record(values: _Reader) -> GlanceRecord | None:
-    if values.is_null("glance"):
-        return None
-    read = _Reader(values.mapping("glance"), "glance.")
-    return GlanceRecord(read.whole("shrink"), None if read.is_null("stop") else read.text("stop"))
+    def _check(self) -> None:
+        """What must hold beyond the type of each value."""
+        sizes = self.pool_sizes
+        if not sizes or min(sizes) < 2 or list(sizes) != sorted(set(sizes)):
+            raise ValueError(
+                f"pool_sizes is {list(sizes)}, but must be different sizes from 2 on in ascending order"
+            )
+        for size, shares in self.training_prior.items():
+            if len(shares) != size + 1 or min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
+                raise ValueError(f"training_prior.{size} must be {size + 1} shares with sum 1; got {shares}")
+        if self.cost.whole == 0 or not all(value > 0 for value in self.scale):
+            raise ValueError("the cost of the whole network and every scale must be above 0")
+        for name, record in self.files.items():
+            if not re.fullmatch("[0-9a-f]{64}", record.sha256):
+                raise ValueError(f"files.{name}.sha256 is not 64 hexadecimal digits")
+        expected = {*self.graphs, CALIBRATION_FILE, CARD_FILE, *([OUTLIER_FILE] * (self.kind == "outlier"))}
+        if set(self.files) - OPTIONAL_FILES != expected:
+            missing = sorted(expected - set(self.files))
+            extra = sorted(set(self.files) - expected - OPTIONAL_FILES)
+            raise ValueError(f"files must name exactly the bundle's files; missing {missing}, extra {extra}")
 
 
 def read_training_shapes(values: Mapping[str, Any]) -> TrainingShapes | None:
     """What the configuration of a run or a bundle says under `training_shapes`; None if not known."""
-    if _Reader(values).is_null("training_shapes"):
-        return None
-    read = _Reader(_Reader(values).mapping("training_shapes"), "training_shapes.")
-    aspects = _three(read.numbers("aspects"), "training_shapes.aspects")
-    return TrainingShapes(read.whole("images"), read.whole("squares", minimum=0), aspects)
+    return read_record(_KnownShapes, values).training_shapes
 
 
-def _file_records(values: Mapping[str, Any]) -> dict[str, FileRecord]:
-    records = {}
-    for name in values:
-        entry = _Reader(_Reader(values, "files.").mapping(name), f"files.{name}.")
-        digest = entry.text("sha256")
-        if not re.fullmatch("[0-9a-f]{64}", digest):
-            raise ValueError(f"files.{name}.sha256 is not 64 hexadecimal digits")
-        records[name] = FileRecord(digest, entry.whole("bytes", minimum=0))
-    return records
+@dataclass(frozen=True)
+class _KnownShapes:
+    training_shapes: TrainingShapes | None

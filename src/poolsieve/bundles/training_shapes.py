@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from poolsieve.bundles.strict_json import FromZero
+
 if TYPE_CHECKING:
     from poolsieve.bundles.config import Squaring
 
@@ -29,7 +31,7 @@ class TrainingShapes:
     """
 
     images: int
-    squares: int
+    squares: FromZero
     aspects: tuple[float, float, float]
 
     def __post_init__(self) -> None:
