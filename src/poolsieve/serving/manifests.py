@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from poolsieve.images.sources import PATH_COLUMNS, Item, list_items
+from poolsieve.images.path_tables import PATH_COLUMNS
+from poolsieve.images.sources import Item, list_items
 from poolsieve.serving.errors import Refused
 from poolsieve.serving.places import Prefixes
 

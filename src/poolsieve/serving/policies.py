@@ -15,7 +15,7 @@ from poolsieve.moderation import Moderator, PreparedImage, Run, Verdict
 from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.plans import Plan, Target
 from poolsieve.schemes import Scheme
-from poolsieve.schemes.cost import whole
+from poolsieve.schemes.cost_model import whole
 from poolsieve.schemes.runner import Networks
 from poolsieve.serving.batching import Line
 from poolsieve.serving.knees import find_knee
@@ -88,14 +88,14 @@ class Policy:
     @property
     def scheme(self) -> Scheme:
         """The scheme that decides about the next chunk."""
-        follower = self.run.totals.follower
-        return self.moderator.scheme if follower is None else follower.scheme
+        controller = self.run.totals.controller
+        return self.moderator.scheme if controller is None else controller.scheme
 
     @property
     def plan(self) -> Plan | None:
         """The plan in force; None if the scheme was given."""
-        follower = self.run.totals.follower
-        return None if follower is None else follower.plan
+        controller = self.run.totals.controller
+        return None if controller is None else controller.plan
 
     @property
     def view(self) -> tuple[int, str]:
