@@ -80,12 +80,12 @@ def test_undo_takes_back_the_newest_decision_and_only_ones_own(store, people, fi
     first, second = store.tasks.claim(people["reviewer"], 2, 60)
     store.tasks.decide(people["reviewer"], [first.id], "reject")
     store.tasks.decide(people["reviewer"], [second.id], "escalate")
-    assert store.tasks.undo(people["lead"]) is None
-    assert store.tasks.undo(people["reviewer"]).id == second.id
+    assert store.tasks.undo(people["lead"]) == []
+    assert [task.id for task in store.tasks.undo(people["reviewer"])] == [second.id]
     assert store.tasks.get(second.id).reason == "flagged"
-    assert store.tasks.undo(people["reviewer"]).id == first.id
+    assert [task.id for task in store.tasks.undo(people["reviewer"])] == [first.id]
     assert store.tasks.get(first.id).outcome is None
-    assert store.tasks.undo(people["reviewer"]) is None
+    assert store.tasks.undo(people["reviewer"]) == []
     actions = [entry.action for entry in store.audit.newest(4)]
     assert actions == ["undo", "undo", "escalate", "reject"]
     assert all(one["undone_at"] for one in store.verdicts.decisions(first.verdict_id))
@@ -96,7 +96,7 @@ def test_what_a_lead_has_decided_since_is_not_undone(store, people, five):
     store.tasks.decide(people["reviewer"], [task.id], "escalate")
     store.tasks.hold(people["lead"], task.id, 60)
     store.tasks.decide(people["lead"], [task.id], "approve")
-    assert store.tasks.undo(people["reviewer"]) is None
+    assert store.tasks.undo(people["reviewer"]) == []
     assert store.tasks.get(task.id).outcome == "approved"
 
 

@@ -35,24 +35,31 @@ def render(template: str, **values: Any) -> str:
 
 @cache
 def templates() -> Environment:
-    """The templates; call it before long work to know that pages can be written.
+    """The templates of reports; call it before long work to know that pages can be written.
 
     Raises:
         ImportError: Jinja2 is missing; the message says how to install it.
     """
+    made = environment("pages")
+    made.filters |= {"data_url": data_url, "svg": svg}
+    return made
+
+
+def environment(folder: str) -> Environment:
+    """Templates of a folder of the package, whose every printed value is escaped text."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError:
         raise ImportError("reports need Jinja2: pip install 'poolsieve[moderate]'") from None
     made = Environment(
-        loader=PackageLoader("poolsieve", "pages"),
+        loader=PackageLoader("poolsieve", folder),
         autoescape=True,
         finalize=_as_shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"number": format, "data_url": data_url, "svg": svg}
+    made.filters["number"] = format
     return made
 
 

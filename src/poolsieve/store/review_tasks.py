@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ OUTCOMES = {"approve": "approved", "reject": "rejected"}
 SENIOR = ("lead", "admin")
 """Roles that get escalated tasks."""
 _NEIGHBOURS = 50
+_RECENT = 200
 
 
 class LeaseLostError(ValueError):
@@ -84,6 +86,7 @@ class TaskFilter:
         key_id: Only of this API key.
         job_id: Only of this job.
         reason: Only "flagged", "sampled" or "escalated" ones.
+        skipped: Not these.
         order: "score" (highest first), "oldest" or "newest".
     """
 
@@ -95,6 +98,7 @@ class TaskFilter:
     key_id: str | None = None
     job_id: str | None = None
     reason: str | None = None
+    skipped: tuple[int, ...] = ()
     order: str = "score"
 
     def condition(self) -> ColumnElement[bool]:
@@ -110,6 +114,8 @@ class TaskFilter:
             conditions.append(table.created_at >= self.since)
         if self.until is not None:
             conditions.append(table.created_at < self.until)
+        if self.skipped:
+            conditions.append(table.id.not_in(self.skipped))
         return and_(table.outcome.is_(None), *conditions)
 
     def sorting(self) -> list[Any]:
@@ -262,6 +268,24 @@ class ReviewTasks:
             rows = connection.execute(query.group_by(review_tasks.c.reason))
             return {row.reason: row.number for row in rows}
 
+    def policies(self) -> list[str]:
+        """Policies that have open tasks."""
+        query = select(review_tasks.c.policy).where(review_tasks.c.outcome.is_(None)).distinct()
+        with self._database.reading() as connection:
+            return sorted(connection.execute(query).scalars())
+
+    def similar(self, task: Task, limit: int = 6) -> list[Task]:
+        """Decided tasks of the same policy: those on the same bytes, then those whose score is nearest."""
+        decided = review_tasks.c.outcome.is_not(None) & (review_tasks.c.id != task.id)
+        recent = _tasks().where(decided & (review_tasks.c.policy == task.policy))
+        recent = recent.order_by(review_tasks.c.decided_at.desc()).limit(_RECENT)
+        same = _tasks().where(decided & (verdicts.c.sha256 == task.sha256)).limit(limit)
+        with self._database.reading() as connection:
+            found = [Task(**row) for row in connection.execute(same).mappings()]
+            near = [Task(**row) for row in connection.execute(recent).mappings()]
+        near.sort(key=lambda other: abs(other.rank - task.rank))
+        return list({one.id: one for one in found + near}.values())[:limit]
+
     def decide(
         self, user: User, numbers: Collection[int], decision: str, comment: str | None = None
     ) -> list[Task]:
@@ -273,7 +297,7 @@ class ReviewTasks:
         """
         if decision not in OUTCOMES and decision != "escalate":
             raise ValueError(f"decision {decision!r}: give {', '.join(OUTCOMES)} or escalate")
-        now = self._database.now()
+        now, batch = self._database.now(), uuid.uuid4().hex
         mine = (
             review_tasks.c.id.in_(numbers)
             & review_tasks.c.outcome.is_(None)
@@ -297,35 +321,40 @@ class ReviewTasks:
                 )
             connection.execute(update(review_tasks).where(mine).values(values))
             for task in sorted(tasks, key=lambda one: one.id):
-                row = {"verdict_id": task.verdict_id, "task_id": task.id, "user_id": user.id}
+                row = {"verdict_id": task.verdict_id, "task_id": task.id, "user_id": user.id, "batch": batch}
                 row |= {"actor": user.name, "decision": decision, "reason_before": task.reason}
                 connection.execute(insert(decisions).values(**row, comment=comment, created_at=now))
                 told = {"policy": task.policy, "status": task.status, "score": task.score, "comment": comment}
                 audit.append(connection, now, user.name, decision, f"verdict {task.verdict_id}", told)
         return [replace(task, **values) for task in tasks]
 
-    def undo(self, user: User) -> Task | None:
-        """Take back the user's newest decision that still stands; the task is open again, and free.
+    def undo(self, user: User) -> list[Task]:
+        """Take back what the user decided last, a batch as a whole; its tasks are open again, and free.
 
         Returns:
-            The task; None if there is nothing to undo.
+            The tasks; none if there is nothing to undo, or somebody has decided one of them since.
         """
         now = self._database.now()
         own = (decisions.c.user_id == user.id) & decisions.c.undone_at.is_(None)
-        newest = select(decisions).where(own & decisions.c.task_id.is_not(None))
+        newest = select(decisions.c.batch).where(own).order_by(decisions.c.id.desc()).limit(1)
         with self._database.writing() as connection:
-            made = connection.execute(newest.order_by(decisions.c.id.desc()).limit(1)).one_or_none()
-            if made is None:
-                return None
-            latest = select(func.max(decisions.c.id)).where(
-                (decisions.c.task_id == made.task_id) & decisions.c.undone_at.is_(None)
+            batch = connection.execute(newest).scalar_one_or_none()
+            made = connection.execute(select(decisions).where(own & (decisions.c.batch == batch))).all()
+            since = select(func.count()).where(
+                decisions.c.task_id.in_([one.task_id for one in made])
+                & decisions.c.undone_at.is_(None)
+                & (decisions.c.id > max((one.id for one in made), default=0))
             )
-            if connection.execute(latest).scalar_one() != made.id:
-                return None  # somebody has decided after it
-            connection.execute(update(decisions).where(decisions.c.id == made.id).values(undone_at=now))
-            values = {"outcome": None, "decided_at": None, "reason": made.reason_before}
-            values |= {"holder": None, "lease_expires_at": None}
-            connection.execute(update(review_tasks).where(review_tasks.c.id == made.task_id).values(values))
-            told = {"undone": made.decision}
-            audit.append(connection, now, user.name, "undo", f"verdict {made.verdict_id}", told)
-        return self.get(made.task_id)
+            if not made or connection.execute(since).scalar_one():
+                return []
+            for one in made:
+                connection.execute(update(decisions).where(decisions.c.id == one.id).values(undone_at=now))
+                values = {"outcome": None, "decided_at": None, "reason": one.reason_before}
+                values |= {"holder": None, "lease_expires_at": None}
+                connection.execute(
+                    update(review_tasks).where(review_tasks.c.id == one.task_id).values(values)
+                )
+                told = {"undone": one.decision}
+                audit.append(connection, now, user.name, "undo", f"verdict {one.verdict_id}", told)
+            query = _tasks().where(review_tasks.c.id.in_([one.task_id for one in made]))
+            return [Task(**row) for row in connection.execute(query).mappings()]

@@ -244,6 +244,7 @@ review_tasks = Table(
     Column("decided_at", Double),
     Index(None, "outcome", "rank"),
     Index(None, "outcome", "created_at"),
+    Index(None, "decided_at"),
     Index(None, "holder"),
 )
 decisions = Table(
@@ -256,6 +257,7 @@ decisions = Table(
     Column("actor", Words, nullable=False),
     Column("decision", String(16), nullable=False),  # approve, reject, escalate
     Column("reason_before", String(16)),
+    Column("batch", String(32)),  # those made together are undone together
     Column("comment", Words),
     Column("created_at", Double, nullable=False),
     Column("undone_at", Double),

@@ -133,16 +133,16 @@ class Users:
             raise ValueError(
                 "name or password is wrong, or there were too many wrong ones: then wait a quarter of an hour"
             )
-        token, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         with self._database.writing() as connection:
             connection.execute(
                 update(users).where(users.c.id == row.id).values(failures=0, locked_until=None)
             )
-            connection.execute(delete(sessions).where(sessions.c.expires_at < now))
-            values = {"token_hash": _hashed(token), "user_id": row.id, "csrf": csrf}
-            connection.execute(insert(sessions).values(**values, expires_at=now + _SESSION_SECONDS))
-            audit.append(connection, now, name, "sign in", f"user {name}")
-        return token, Session(_user(row), csrf)
+            return _begin(connection, now, _user(row))
+
+    def open_session(self, user: User) -> str:
+        """The secret of a new session of somebody who was let in by other means than a password."""
+        with self._database.writing() as connection:
+            return _begin(connection, self._database.now(), user)[0]
 
     def session(self, token: str) -> Session | None:
         """Who has this session; None if it has ended."""
@@ -235,6 +235,15 @@ def _add(connection: Connection, now: float, name: str, hashed: str, role: str) 
         raise ValueError(f"there is a user {name!r} already; take another name") from None
     audit.append(connection, now, name, "join", f"user {name}", {"role": role})
     return _user(row)
+
+
+def _begin(connection: Connection, now: float, user: User) -> tuple[str, Session]:
+    token, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+    connection.execute(delete(sessions).where(sessions.c.expires_at < now))
+    values = {"token_hash": _hashed(token), "user_id": user.id, "csrf": csrf}
+    connection.execute(insert(sessions).values(**values, expires_at=now + _SESSION_SECONDS))
+    audit.append(connection, now, user.name, "sign in", f"user {user.name}")
+    return token, Session(user, csrf)
 
 
 def _user(row: Any) -> User:

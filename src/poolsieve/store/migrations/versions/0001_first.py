@@ -215,6 +215,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("verdict_id", name=op.f("uq_review_tasks_verdict_id")),
     )
     op.create_index(op.f("ix_review_tasks_holder"), "review_tasks", ["holder"], unique=False)
+    op.create_index(op.f("ix_review_tasks_decided_at"), "review_tasks", ["decided_at"], unique=False)
     op.create_index(
         op.f("ix_review_tasks_outcome_created_at"), "review_tasks", ["outcome", "created_at"], unique=False
     )
@@ -228,6 +229,7 @@ def upgrade() -> None:
         sa.Column("actor", sa.Text(), nullable=False),
         sa.Column("decision", sa.String(length=16), nullable=False),
         sa.Column("reason_before", sa.String(length=16), nullable=True),
+        sa.Column("batch", sa.String(length=32), nullable=True),
         sa.Column("comment", sa.Text(), nullable=True),
         sa.Column("created_at", sa.Double(), nullable=False),
         sa.Column("undone_at", sa.Double(), nullable=True),

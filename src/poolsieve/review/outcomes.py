@@ -1,0 +1,123 @@
+"""Decisions and chunks of a policy as numbers, read from the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Integer, case, cast, func, select
+
+from poolsieve.review.estimates import SampledClear
+from poolsieve.store import Store
+from poolsieve.store.schema import chunks, review_tasks
+
+_MOST_SCORES = 20_000
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What people decided about one policy since some time.
+
+    Attributes:
+        flagged: Flagged images.
+        decided: How many of them are decided.
+        bad: How many of those were rejected.
+        clear: Sampled clear images by rate.
+    """
+
+    flagged: int
+    decided: int
+    bad: int
+    clear: tuple[SampledClear, ...]
+
+
+def outcomes(store: Store, policy: str, since: float) -> Outcomes:
+    """What was flagged or sampled since then, and what people said."""
+    table = review_tasks.c
+    decided = func.count(table.outcome)
+    rejected = func.count(case((table.outcome == "rejected", 1)))
+    query = (
+        select(table.status, table.weight, func.count(), decided, rejected)
+        .where((table.policy == policy) & (table.created_at >= since))
+        .group_by(table.status, table.weight)
+        .order_by(table.weight)
+    )
+    with store.database.reading() as connection:
+        rows = [tuple(row) for row in connection.execute(query)]
+    flagged = [row[2:] for row in rows if row[0] == "flagged"]
+    clear = tuple(SampledClear(*row[1:]) for row in rows if row[0] == "clear")
+    total, decided_number, bad = (sum(row[place] for row in flagged) for place in range(3))
+    return Outcomes(total, decided_number, bad, clear)
+
+
+def decided_scores(store: Store, policy: str, since: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Scores of decided flags, the newest ones, and whether they were rejected."""
+    table = review_tasks.c
+    wanted = (table.policy == policy) & (table.status == "flagged") & (table.created_at >= since)
+    query = select(table.score, table.outcome).where(wanted & table.outcome.is_not(None))
+    with store.database.reading() as connection:
+        rows = connection.execute(query.order_by(table.decided_at.desc()).limit(_MOST_SCORES)).all()
+    scores = np.array([row.score for row in rows], dtype=np.float64)
+    return scores, np.array([row.outcome == "rejected" for row in rows], dtype=bool)
+
+
+def policies(store: Store) -> list[str]:
+    """Policies that have judged images."""
+    with store.database.reading() as connection:
+        return sorted(connection.execute(select(chunks.c.policy).distinct()).scalars())
+
+
+def chunk_series(store: Store, since: float, step: float, policy: str | None = None) -> list[dict[str, Any]]:
+    """Sums over chunks for each step of time, oldest first: images, flagged, errors, cost, seconds."""
+    bucket = cast(func.floor((chunks.c.created_at - since) / step), Integer).label("bucket")
+    table = chunks.c
+    query = select(
+        bucket,
+        func.sum(table.images).label("images"),
+        func.sum(table.flagged).label("flagged"),
+        func.sum(table.errors).label("errors"),
+        func.sum(table.cost * table.images).label("cost"),
+        func.sum(case((table.cost.is_not(None), table.images), else_=0)).label("costed"),
+        func.sum(table.seconds).label("seconds"),
+        func.sum(case((table.capacity.is_not(None), table.images), else_=0)).label("filled"),
+        func.sum(table.capacity).label("capacity"),
+    ).where(table.created_at >= since)
+    if policy is not None:
+        query = query.where(table.policy == policy)
+    with store.database.reading() as connection:
+        rows = connection.execute(query.group_by(bucket).order_by(bucket)).mappings()
+        return [{name: value or 0 for name, value in row.items()} for row in rows]
+
+
+def decision_series(store: Store, policy: str, since: float, step: float) -> list[dict[str, int]]:
+    """Decided flags for each step of time, and how many of them were rejected."""
+    table = review_tasks.c
+    bucket = cast(func.floor((table.decided_at - since) / step), Integer).label("bucket")
+    wanted = (table.policy == policy) & (table.status == "flagged") & (table.decided_at >= since)
+    query = select(
+        bucket, func.count().label("decided"), func.count(case((table.outcome == "rejected", 1))).label("bad")
+    )
+    with store.database.reading() as connection:
+        rows = connection.execute(query.where(wanted).group_by(bucket).order_by(bucket)).mappings()
+        return [dict(row) for row in rows]
+
+
+def plans_in_force(store: Store, limit: int = 20) -> list[dict[str, Any]]:
+    """Schemes by policy with when they were first and last used, the newest first."""
+    table = chunks.c
+    query = (
+        select(
+            table.policy,
+            table.scheme,
+            func.min(table.created_at).label("first"),
+            func.max(table.created_at).label("last"),
+            func.sum(table.images).label("images"),
+        )
+        .group_by(table.policy, table.scheme)
+        .order_by(func.max(table.created_at).desc())
+        .limit(limit)
+    )
+    with store.database.reading() as connection:
+        return [dict(row) for row in connection.execute(query).mappings()]

@@ -1,0 +1,219 @@
+"""The queue: a grid or one image at a time, with decisions, undo, batches and comments."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Form, HTTPException, Query, Request
+from fastapi.responses import Response
+
+from poolsieve.review.access import Reviewer
+from poolsieve.review.explaining import opinions
+from poolsieve.review.site import Here, Site, moved, page
+from poolsieve.store import LeaseLostError, Session, Task, TaskFilter, User
+
+routes = APIRouter()
+GRID = 12
+"""Tasks that a grid holds at a time."""
+_SKIPPED = "poolsieve_skipped"
+_MOST_SKIPPED = 100
+_AGES = {"hour": 3_600.0, "day": 86_400.0, "week": 604_800.0}
+
+Number = Annotated[str, Query(max_length=32)]
+Name = Annotated[str, Query(max_length=256)]
+
+
+def _filter(
+    site: Site,
+    user: User,
+    request: Request,
+    policy: str = "",
+    low: str = "",
+    high: str = "",
+    age: str = "",
+    key: str = "",
+    job: str = "",
+    reason: str = "",
+    order: str = "score",
+) -> TaskFilter:
+    """What a form of filters asks for; which tasks were sampled, reviewers cannot ask."""
+    now = site.store.database.now()
+    if reason and not user.may("lead"):
+        raise HTTPException(403, "the filter by reason is for leads: it would tell which images were sampled")
+    return TaskFilter(
+        policy=policy or None,
+        low=_score(low),
+        high=_score(high),
+        since=now - _AGES[age] if age in _AGES else None,
+        key_id=key or None,
+        job_id=job or None,
+        reason=reason or None,
+        skipped=_skipped(request),
+        order=order or "score",
+    )
+
+
+def _score(text: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise ValueError(f"score {text!r} is no number") from None
+
+
+def _skipped(request: Request) -> tuple[int, ...]:
+    words = request.cookies.get(_SKIPPED, "").split("-")
+    return tuple(int(word) for word in words if word.isdecimal() and len(word) < 12)[-_MOST_SKIPPED:]
+
+
+def look(site: Site, user: User) -> dict[str, bool]:
+    """How pictures are shown to somebody at first: as they set it, else as the organisation did."""
+    settings = site.store.settings.all()
+    return {name: bool(user.wellness.get(name, settings[name])) for name in ("blur", "grey")}
+
+
+@routes.get("/")
+def queue(
+    request: Request,
+    site: Here,
+    session: Reviewer,
+    policy: Name = "",
+    low: Number = "",
+    high: Number = "",
+    age: Name = "",
+    key: Name = "",
+    job: Name = "",
+    reason: Name = "",
+    order: Name = "score",
+) -> Response:
+    """The grid: tasks that are now this reviewer's."""
+    given = {"policy": policy, "low": low, "high": high, "age": age, "key": key, "job": job}
+    given |= {"reason": reason, "order": order}
+    wanted = _filter(site, session.user, request, **given)
+    tasks = site.store.tasks.claim(session.user, GRID, _lease(site), wanted)
+    return page(
+        request,
+        "queue.html",
+        session,
+        tasks=tasks,
+        given=given,
+        filtered={name for name, value in given.items() if value and name != "order"},
+        policies=site.store.tasks.policies(),
+        left=sum(site.store.tasks.counts(wanted, session.user).values()),
+        shown_as=look(site, session.user),
+        opinion=_may_see(site, session.user),
+    )
+
+
+@routes.get("/next")
+def next_task(request: Request, site: Here, session: Reviewer) -> Response:
+    """One image at a time: the next one."""
+    wanted = TaskFilter(skipped=_skipped(request))
+    tasks = site.store.tasks.claim(session.user, 1, _lease(site), wanted)
+    return moved(request, f"/task/{tasks[0].id}" if tasks else "/")
+
+
+@routes.get("/task/{number}")
+def task(request: Request, site: Here, session: Reviewer, number: int) -> Response:
+    """One image with all that is known of it."""
+    found = site.store.tasks.get(number)
+    if found is None:
+        raise HTTPException(404, f"there is no task {number}")
+    holds = False
+    if found.outcome is None:
+        try:
+            found, holds = site.store.tasks.hold(session.user, number, _lease(site)), True
+        except LeaseLostError:
+            if found.reason == "escalated" and not session.user.may("lead"):
+                raise HTTPException(403, f"task {number} was escalated; it is for leads") from None
+    return page(request, "task.html", session, **_known(site, session, found), holds=holds)
+
+
+def _known(site: Site, session: Session, found: Task) -> dict[str, Any]:
+    verdict = site.store.verdicts.get(found.verdict_id)
+    if verdict is None:
+        raise HTTPException(404, f"the verdict of task {found.id} is gone")
+    opinion = found.outcome is not None or _may_see(site, session.user)
+    return {
+        "task": found,
+        "verdict": verdict,
+        "opinion": opinion,
+        "lines": opinions(verdict.grounds, verdict.status, verdict.score, verdict.decided_by)
+        if opinion
+        else [],
+        "similar": site.store.tasks.similar(found),
+        "decisions": site.store.verdicts.decisions(found.verdict_id),
+        "comments": site.store.verdicts.comments(found.verdict_id),
+        "shown_as": look(site, session.user),
+    }
+
+
+def _may_see(site: Site, user: User) -> bool:
+    """Whether somebody sees the program's opinion before they decide, which tells sampled images."""
+    return user.may("lead") or not site.store.settings.get("blind")
+
+
+def _lease(site: Site) -> float:
+    return float(site.store.settings.get("lease_seconds"))
+
+
+@routes.post("/decide")
+def decide(
+    request: Request,
+    site: Here,
+    session: Reviewer,
+    decision: Annotated[Literal["approve", "reject", "escalate", "skip"], Form()],
+    tasks: Annotated[list[int], Form()],
+    comment: Annotated[str, Form(max_length=2000)] = "",
+    view: Annotated[Literal["grid", "single"], Form()] = "grid",
+) -> Response:
+    """Decide one task or a batch, or give them back."""
+    answer = moved(request, "/next" if view == "single" else "/")
+    if decision == "skip":
+        site.store.tasks.release(session.user, tasks)
+        skipped = [*_skipped(request), *tasks][-_MOST_SKIPPED:]
+        answer.set_cookie(
+            _SKIPPED,
+            "-".join(map(str, skipped)),
+            max_age=900,
+            httponly=True,
+            samesite="lax",
+            secure=site.secure,
+        )
+        return answer
+    site.store.tasks.decide(session.user, tasks, decision, comment or None)
+    site.decided()
+    return answer
+
+
+@routes.post("/undo")
+def undo(
+    request: Request,
+    site: Here,
+    session: Reviewer,
+    view: Annotated[Literal["grid", "single"], Form()] = "grid",
+) -> Response:
+    """Take back one's newest decision."""
+    found = site.store.tasks.undo(session.user)
+    if not found:
+        raise ValueError("there is nothing of yours to undo, or somebody has decided after you")
+    site.decided()
+    return moved(request, f"/task/{found[0].id}" if view == "single" else "/")
+
+
+@routes.post("/task/{number}/comment")
+def comment(
+    request: Request,
+    site: Here,
+    session: Reviewer,
+    number: int,
+    text: Annotated[str, Form(min_length=1, max_length=2000)],
+) -> Response:
+    """Say something about an image; with htmx only the comments come back."""
+    found = site.store.tasks.get(number)
+    if found is None:
+        raise HTTPException(404, f"there is no task {number}")
+    site.store.verdicts.comment(session.user.name, found.verdict_id, text)
+    if "hx-request" in request.headers:
+        known = site.store.verdicts.comments(found.verdict_id)
+        return page(request, "comments.html", session, comments=known, task=found)
+    return moved(request, f"/task/{number}")
