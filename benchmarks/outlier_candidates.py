@@ -44,7 +44,6 @@ from poolsieve.progress import Reporter
 from poolsieve.statistics import Estimate, auc_difference, auc_estimate, proportion
 from poolsieve.training.network_outputs import badness
 from poolsieve.training.settings import TrainingSettings
-from poolsieve.training.split_features import ROTATION
 
 LARGEST_COUNTS = (3, 5, 8)
 NEIGHBOURS = 10
@@ -165,7 +164,7 @@ def tried(
                 {s: mean_of([few[s], *outputs.turned[s][:number]], found.mixture) for s in few},
             )
         yield (
-            f"every image turned at random by up to {ROTATION:g}°{fitted}",
+            f"every image turned at random by up to 30°{fitted}",
             {s: found.mixture.scores(said.vectors) for s, said in outputs.at_random.items()},
         )
     yield (

@@ -24,6 +24,7 @@ from poolsieve.training.outlier_fitting import HELD_OUT_SHARE
 from poolsieve.training.sampling import PoolBatch, draw_pools, epoch_generator
 from poolsieve.training.settings import TrainingSettings
 from poolsieve.training.split_features import SplitFeatures
+from poolsieve.view_settings import ViewSettings
 
 MEASURED = {"val": "validation", "test": "test"}
 """Splits, and what they are called."""
@@ -149,10 +150,9 @@ def load_views(
         return CachedInputs(array, found.labels[rows[split]])
 
     train = inputs("train")
-    upright, at_random = (
-        replace(splits, settings=replace(settings, rotate_test=rotate)).views("val")
-        for rotate in (False, True)
-    )
+    upright = splits.views("val")
+    turning = ViewSettings(flip=False, rotation=30.0, min_crop=1.0, colour=0.0, letterbox=0.0)
+    at_random = replace(upright, random_views=1, plain=False, settings=turning)
     turned = [
         TurnedViews(backbone.input_size, settings.resize_mode or "pad", angle=angle) for angle in ANGLES
     ]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from poolsieve.images import ViewSettings, plain_view, random_view
-from poolsieve.images.transforms import make_square, rotated_view
+from poolsieve.images.transforms import make_square
 from poolsieve.view_settings import PAPER_POOLED
 
 NOTHING = ViewSettings(flip=False, rotation=0, min_crop=1, colour=0, letterbox=0)
@@ -152,17 +152,6 @@ def test_a_seed_gives_the_same_view():
     other = random_view(image, 32, np.random.default_rng(6))
     assert (first == again).all()
     assert (first != other).any()
-
-
-def test_test_time_rotation_only_rotates():
-    image = noise(32, 32)
-    expected = random_view(
-        image,
-        32,
-        np.random.default_rng(4),
-        settings=replace(NOTHING, rotation=30),
-    )
-    assert (rotated_view(image, 32, np.random.default_rng(4)) == expected).all()
 
 
 @pytest.mark.parametrize("wrong", [{"rotation": -1}, {"min_crop": 0}, {"colour": 1}, {"letterbox": 1.1}])

@@ -1,6 +1,5 @@
 """Training a front: its learner against the networks that it trains."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -119,37 +118,3 @@ def test_a_model_is_loaded_at_its_own_input_size(tmp_path):
     (tmp_path / "config.json").write_text('{"format": 1}')
     with pytest.raises(ValueError, match=r"config\.json: damaged, it has no backbone"):
         load_model(tmp_path)
-
-
-def test_validation_and_test_images_are_rotated_on_request(task, tmp_path, quiet):
-    settings = TrainingSettings(
-        pool_sizes=(2,),
-        views=2,
-        individual_epochs=1,
-        epochs=1,
-        pools_per_epoch=8,
-        validation_pools=10,
-        test_pools=10,
-        rotate_test=True,
-    )
-    caches = tmp_path / "cache"
-    train(task, tmp_path / "turned", settings, cache_dir=caches, reporter=quiet, backbone=small_backbone())
-    assert sorted(rotations(caches).values()) == [0.0, 30.0, 30.0]
-    turned = set(rotations(caches))
-    plain = replace(settings, rotate_test=False)
-    train(task, tmp_path / "plain", plain, cache_dir=caches, reporter=quiet, backbone=small_backbone())
-    added = {name: angle for name, angle in rotations(caches).items() if name not in turned}
-    assert sorted(added.values()) == [0.0, 0.0]  # the training images are the same
-    row = 8 * 8 * 16  # features of the first view of the first image
-    before, after = (
-        {np.fromfile(caches / n / "features.rows", np.float16, row).tobytes() for n in s}
-        for s in (turned, added)
-    )
-    assert not before & after
-
-
-def rotations(caches):
-    return {
-        folder.name: json.loads((folder / "description.json").read_text())["views"]["rotation"]
-        for folder in caches.iterdir()
-    }

@@ -84,7 +84,8 @@ def run(request, trained, task):
     if request.param == "combined":
         bundle = export_run(root / "run", root / "combined", backbone=small_backbone())
         return SETTINGS, root, results, bundle
-    settings = replace(SETTINGS, outliers=replace(SETTINGS.outliers, reading="density"))
+    drawn = replace(SETTINGS.outliers, reading="density", mixture_passes=8, histogram_images=60)
+    settings = replace(SETTINGS, outliers=drawn)
     model = load_model(root / "run", small_backbone())
     inputs = {split: split_inputs(root, task, split) for split in ("train", "val", "test")}
     outliers = fit_outliers(model, inputs["train"], inputs["val"], settings, Reporter(quiet=True))
@@ -219,7 +220,9 @@ def test_every_method_is_evaluated_on_off_topic_images(run, task, tmp_path):
         cache_dir=tmp_path,
     )
     rows = {row.method: row for row in found.rows}
-    assert list(rows) == [name for name, competitor in COMPETITORS.items() if not competitor.planned]
+    # Pools of 4 put every image into two, of which NCOMP-2 would never flag one.
+    kept = [c.name for c in COMPETITORS.values() if not (c.planned or c.by_name) and c.least_pools <= 2]
+    assert list(rows) == kept
     for name in ("individual", "dorfman", "bp", "adaptive"):
         assert rows[name].detection.sensitivity.value > 0.7
         assert rows[name].detection.specificity.value > 0.85

@@ -93,6 +93,17 @@ def test_balanced_epochs_hold_the_smaller_class_whole(bad):
     assert order.tolist() != positions(1).tolist()
 
 
+def test_balanced_epochs_hold_all_flagged_images_on_request():
+    labels = np.array([1] * 70 + [0] * 30)
+    batches = balanced_batches(labels, 25, TrainingSettings(balance="flagged"), "individual", 0)
+    order = np.concatenate([batch.positions for batch in batches])
+    assert len(order) == 140
+    assert sorted(order[labels[order] == 1]) == list(range(70))
+    assert 20 < len(set(order[labels[order] == 0].tolist())) <= 30  # 70 draws of 30 images
+    few = balanced_batches(1 - labels, 25, TrainingSettings(balance="flagged"), "individual", 0)
+    assert len(np.unique(np.concatenate([batch.positions for batch in few]))) == 60  # no image twice
+
+
 def test_too_few_images_say_what_is_needed():
     with pytest.raises(
         ValueError, match="split 'val' has 5 bad images, but pools of 8 with up to 8 bad ones"

@@ -3,7 +3,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from poolsieve.training.recipes import make_settings
+from poolsieve.training.recipes import RECIPES, make_settings
 from poolsieve.training.settings import (
     PARTS,
     GlanceSettings,
@@ -89,11 +89,26 @@ def test_settings_that_do_not_go_together_are_refused(changes, message):
 
 def test_a_recipe_says_what_a_part_is_that_is_asked_for():
     assert make_settings("paper").outliers is None
-    assert make_settings("paper", outliers={}).outliers == OutlierSettings(reading="density")
+    paper = make_settings("paper", outliers={}).outliers
+    assert paper == RECIPES["paper"]["outliers"] != OutlierSettings()
     assert make_settings(outliers={}).outliers == OutlierSettings()
     assert make_settings("paper", optimization={"learning_rate": 0.1}).optimization == replace(
         make_settings("paper").optimization, learning_rate=0.1
     )
+
+
+def test_the_papers_recipe_has_the_papers_outlier_settings():
+    paper = make_settings("paper", outliers={})
+    assert paper.balance == "flagged"
+    assert paper.outliers.reading == "density"
+    assert max(paper.outliers.clusters) == 30
+    assert (paper.outliers.largest_count, paper.outliers.bins) == (5, 500)
+    assert 6 * paper.outliers.histogram_pools == pytest.approx(100_000, rel=1e-4)
+    assert paper.outliers.histogram_images == 5000
+    # M of firearms, from 13,075 on-topic images, and of cars, from 6,000
+    assert [paper.outliers.pools_to_fit(images, 8) for images in (13_075, 6000)] == [40_850, 18_750]
+    one = make_settings("paper", outliers={"mixture_passes": None, "mixture_pools": 500})
+    assert one.outliers.pools_to_fit(6000, 8) == 500
 
 
 def test_a_front_that_learns_learns_for_some_epochs():

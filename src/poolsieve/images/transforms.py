@@ -45,18 +45,6 @@ def plain_view(image: Image.Image, size: int, squaring: Squaring = "pad") -> NDA
     return np.asarray(make_square(image, size, squaring))
 
 
-def rotated_view(
-    image: Image.Image,
-    size: int,
-    rng: np.random.Generator,
-    squaring: Squaring = "pad",
-    rotation: float = 30.0,
-) -> NDArray[np.uint8]:
-    """The plain view turned by a random angle, as the paper does with its knife images at test time."""
-    settings = ViewSettings(flip=False, rotation=rotation, min_crop=1.0, colour=0.0, letterbox=0.0)
-    return random_view(image, size, rng, squaring, settings)
-
-
 def random_view(
     image: Image.Image,
     size: int,

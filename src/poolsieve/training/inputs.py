@@ -21,7 +21,6 @@ from poolsieve.images.transforms import (
     ViewSettings,
     plain_view,
     random_view,
-    rotated_view,
 )
 from poolsieve.networks import Preprocessing
 
@@ -39,7 +38,6 @@ class ViewSet:
         random_views: Augmented views beside the plain one; 0 makes the plain one only.
         settings: How augmented views are drawn.
         seed: Seed of the augmentation.
-        rotation: Turn the plain view at random by up to this angle (the paper's knife test set); 0 does not.
         plain: The plain view is among them, as the first.
     """
 
@@ -48,7 +46,6 @@ class ViewSet:
     random_views: int = 0
     settings: ViewSettings = DEFAULT_VIEWS
     seed: int = 0
-    rotation: float = 0.0
     plain: bool = True
 
     @property
@@ -64,9 +61,7 @@ class ViewSet:
         image = read_image(file, at_least=self.size)  # as it is read to be judged
         rng = np.random.default_rng([self.seed, int(digest[:16], 16)])
         made = []
-        if self.plain and self.rotation > 0:
-            made.append(rotated_view(image, self.size, rng, self.resize_mode, self.rotation))
-        elif self.plain:
+        if self.plain:
             made.append(plain_view(image, self.size, self.resize_mode))
         for _ in range(self.random_views):
             made.append(random_view(image, self.size, rng, self.resize_mode, self.settings))

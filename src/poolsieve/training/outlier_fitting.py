@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from poolsieve.progress import Reporter
 from poolsieve.statistics import auc
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.network_outputs import NetworkOutputs, read_images, read_pools
-from poolsieve.training.sampling import clean_numbers, seeded_pools
+from poolsieve.training.sampling import clean_numbers, draw_balanced, epoch_generator, seeded_pools
 from poolsieve.training.settings import OutlierSettings, TrainingSettings
 
 HELD_OUT_SHARE = 0.25
@@ -54,14 +54,23 @@ class _Fitting:
         on_topic, labels = np.flatnonzero(self.train.labels == 0), self.validation.labels
         learnt = read_images(model.individual, model.gate, self.train, on_topic).vectors
         judged = read_images(model.individual, model.gate, self.validation)
-        reading = self._reading("images", learnt, judged.vectors[labels == 0], judged, labels)
+        held_out = judged.vectors[labels == 0]
+        if self.settings.histogram_images is not None:
+            rng = epoch_generator(self.seed, "histogram images", 0)
+            chosen = draw_balanced(labels, self.settings.histogram_images, rng)
+            judged, labels = (
+                replace(judged, logits=judged.logits[chosen], vectors=judged.vectors[chosen]),
+                labels[chosen],
+            )
+        reading = self._reading("images", learnt, held_out, judged, labels)
         scores = reading.mixture.scores(judged.vectors)
         if message := swapped(scores[labels == 0], scores[labels == 1]):
             self.reporter.line(f"warning: {message}")
         return reading
 
     def counting(self, network: PooledNetwork) -> OutlierReading:
-        size, number = network.pool_size, self.settings.mixture_pools
+        size = network.pool_size
+        number = self.settings.pools_to_fit(int((self.train.labels == 0).sum()), size)
         held_out_number = round(HELD_OUT_SHARE * number)
         learnt, _ = self._read(network, self.train, clean_numbers(size, number), "mixture")
         held_out, _ = self._read(network, self.validation, clean_numbers(size, held_out_number), "held-out")

@@ -280,8 +280,10 @@ def pool_figures(
     read = logits.argmax(axis=1)
     if settings.select_by == "accuracy":
         score = weighted_accuracy(counts, read, size, settings.prevalence)
-    else:
+    elif settings.select_by == "likelihood":
         score = weighted_likelihood(counts, logits, settings.prevalence)
+    else:
+        score = float(np.mean(read == counts))
     close = np.abs(read - counts) <= 1
     figures = {"score": score, "exact": float(np.mean(read == counts)), "within_one": float(np.mean(close))}
     told = auc_of_one(badness(logits), counts)

@@ -37,7 +37,14 @@ RECIPES: dict[str, dict[str, Any]] = {
         "batch_pools": 8,  # 64 images: the whole of EfficientNet-Lite0 then learns in less than 16 GB
         "view_settings": PAPER_POOLED,
         "optimization": PAPER_OPTIMIZATION,
-        "outliers": OutlierSettings(reading="density"),
+        "balance": "flagged",
+        "outliers": OutlierSettings(
+            reading="density",
+            clusters=(1, 2, 3, 4, 5, 6, 8, 12, 16, 20, 25, 30),
+            mixture_passes=25,
+            histogram_pools=16_666,
+            histogram_images=5000,
+        ),
     },
 }
 ON_REQUEST = ("outliers", "glance")

@@ -96,19 +96,31 @@ def split_by_shares(total: int, shares: ArrayLike) -> NDArray[np.int64]:
     return numbers
 
 
+def balanced_number(flagged: int, ordinary: int, settings: TrainingSettings) -> int:
+    """Images of each class in an epoch of single images."""
+    if min(flagged, ordinary) == 0:
+        raise ValueError("balanced sampling needs images of both classes")
+    return flagged if settings.balance == "flagged" else min(flagged, ordinary)
+
+
+def draw_balanced(labels: NDArray[np.int64], number: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Positions of so many images of each class, with replacement where there are fewer.  # (2·number,)."""
+    classes = (np.flatnonzero(labels == label) for label in (1, 0))
+    return np.concatenate([rng.choice(c, number, replace=len(c) < number) for c in classes])
+
+
 def balanced_batches(
     labels: NDArray[np.int64], size: int, settings: TrainingSettings, purpose: str, epoch: int
 ) -> list[Batch]:
     """An epoch of single images in random order, `size` in a batch, but for the last.
 
-    All images of the smaller class (commonly the bad ones) and equally many of the other, each once.
+    All images of one class (`settings.balance`), each once, and equally many of the other, of which some come
+    again only if there are fewer.
     """
     rng = epoch_generator(settings.seed, purpose, epoch)
-    classes = [np.flatnonzero(labels == label) for label in (1, 0)]
-    number = min(map(len, classes))
-    if number == 0:
-        raise ValueError("balanced sampling needs images of both classes")
-    order = rng.permutation(np.concatenate([rng.choice(c, number, replace=False) for c in classes]))
+    flagged = int(labels.sum())
+    number = balanced_number(flagged, len(labels) - flagged, settings)
+    order = rng.permutation(draw_balanced(labels, number, rng))
     parts = [order[begin : begin + size] for begin in range(0, len(order), size)]
     return [
         Batch(part, labels[part], epoch_generator(settings.seed, f"{purpose} views {k}", epoch))

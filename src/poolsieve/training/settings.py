@@ -118,9 +118,6 @@ class OutlierSettings(_Settings):
     Attributes:
         reading: "combined" weighs density and the networks' own logits as validation data suggest; "density"
             is the paper's: the density alone.
-        clusters: Numbers K of Gaussians to choose from.
-        mixture_pools: On-topic training pools that a mixture is fitted to, M.
-        histogram_pools: Validation pools of each count that say what scores mean.
         largest_count: The largest count t that the histogram tells.
         bins: Bins Q of the histogram.
     """
@@ -131,11 +128,53 @@ class OutlierSettings(_Settings):
         panel=OFF_TOPIC,
         name="--reading",
     )
-    clusters: tuple[int, ...] = parameter((1, 2, 3, 5, 8, 12), Several(_FROM_1))
-    mixture_pools: int = parameter(3000, Interval(low=10, whole=True))
-    histogram_pools: int = parameter(600, Interval(low=10, whole=True))
+    clusters: tuple[int, ...] = option(
+        (1, 2, 3, 5, 8, 12),
+        "Numbers K of Gaussians to choose from; may be given several times.",
+        Several(_FROM_1),
+        panel=OFF_TOPIC,
+        name="--clusters",
+    )
+    mixture_pools: int = option(
+        3000,
+        "On-topic training pools M that a mixture is fitted to.",
+        Interval(low=10, whole=True),
+        panel=OFF_TOPIC,
+        name="--mixture-pools",
+    )
+    mixture_passes: int | None = option(
+        None,
+        "In place of --mixture-pools: pools in which every on-topic training image comes so many times. 25 "
+        "give the paper's 40,850 and 18,750.",
+        replace(_FROM_1, optional=True),
+        panel=OFF_TOPIC,
+        name="--mixture-passes",
+        shown="",
+    )
+    histogram_pools: int = option(
+        600,
+        "Validation pools of each count that say what scores mean.",
+        Interval(low=10, whole=True),
+        panel=OFF_TOPIC,
+        name="--histogram-pools",
+    )
+    histogram_images: int | None = option(
+        None,
+        "Validation images of each class that say what scores of single images mean, drawn with replacement "
+        "where there are fewer.",
+        replace(_FROM_2, optional=True),
+        panel=OFF_TOPIC,
+        name="--histogram-images",
+        shown="each once",
+    )
     largest_count: int = parameter(5, _FROM_1)
     bins: int = parameter(500, _FROM_1)
+
+    def pools_to_fit(self, on_topic: int, pool_size: int) -> int:
+        """On-topic pools M that a mixture is fitted to, of so many training images."""
+        if self.mixture_passes is None:
+            return self.mixture_pools
+        return max(10, self.mixture_passes * (on_topic // pool_size))
 
 
 @dataclass(frozen=True)
@@ -251,6 +290,12 @@ class TrainingSettings(_Settings):
         _BELOW_1,
         panel=LEARNING,
     )
+    balance: Literal["smaller", "flagged"] = option(
+        "smaller",
+        "Images of an epoch of the individual network. smaller: all of the smaller class and as many of the "
+        "other; flagged: all flagged ones and as many others, drawn with replacement where there are fewer.",
+        panel=LEARNING,
+    )
     compile: bool = option(
         False,
         "Let torch compile the steps: a minute for each network, then up to twice as fast. Needs a C++ "
@@ -300,20 +345,16 @@ class TrainingSettings(_Settings):
         name="--stretch/--pad",
         shown="stretch if all training images are squares already, else pad",
     )
-    rotate_test: bool = option(
-        False,
-        "Rotate validation and test images at random too, as the paper does for knives.",
-        panel=IMAGES,
-    )
     validation_pools: int = option(1000, "Fixed pools that select the best epoch.", _FROM_1, panel=MEASURING)
     test_pools: int = option(4000, "Pools of the test split to report on.", _FROM_1, panel=MEASURING)
     prevalence: float = option(
         0.1, "Prevalence by which the best epoch is selected.", _INSIDE_1, panel=MEASURING
     )
-    select_by: Literal["accuracy", "likelihood"] = option(
+    select_by: Literal["accuracy", "likelihood", "plain-accuracy"] = option(
         "accuracy",
-        "What selects the best epoch on validation pools: the paper's weighted accuracy, or the weighted "
-        "log-likelihood of the true counts, which suits tasks that are hard to count.",
+        "What selects the best epoch on validation pools: the paper's weighted accuracy for firearms, the "
+        "weighted log-likelihood of the true counts, which suits tasks that are hard to count, or the plain "
+        "accuracy, as the paper has it for its other tasks.",
         panel=MEASURING,
     )
     optimization: Optimization = field(default_factory=Optimization)

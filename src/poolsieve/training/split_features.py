@@ -31,8 +31,6 @@ from poolsieve.training.sampling import epoch_generator
 from poolsieve.training.settings import TrainingSettings
 from poolsieve.training.workload import features_part, views_part
 
-ROTATION = 30.0
-"""Degrees by which validation and test images are turned at most if the settings say so."""
 BATCH_VIEWS = 12
 """Inputs in one pass through the front: few, so that the early wide maps stay in the processor's cache."""
 
@@ -61,7 +59,7 @@ class SplitFeatures:
         views = ViewSet(self.backbone.input_size, settings.resize_mode or "pad", seed=settings.seed)
         if split == "train":
             return replace(views, random_views=settings.views - 1, settings=settings.view_settings)
-        return replace(views, rotation=ROTATION) if settings.rotate_test else views
+        return views
 
     def images(self, split: str) -> ImageInputs:
         """Images that are read and varied anew for every batch."""

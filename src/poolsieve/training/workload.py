@@ -6,6 +6,7 @@ from poolsieve.images.datasets import SPLITS, ImageDataset
 from poolsieve.networks import multiply_adds
 from poolsieve.networks.cost import stage_multiply_adds
 from poolsieve.networks.trained import TrainedModel
+from poolsieve.training.sampling import balanced_number
 from poolsieve.training.settings import TrainingSettings
 
 STEP = 3
@@ -28,7 +29,7 @@ def expected_work(model: TrainedModel, dataset: ImageDataset, settings: Training
     backbone, cost = model.backbone, multiply_adds(model.backbone, model.gate, model.glance)
     images = {split: len(dataset.of_split(split)) for split in SPLITS}
     bad = int(dataset.labels[dataset.of_split("train")].sum())
-    balanced = 2 * min(bad, images["train"] - bad)
+    balanced = 2 * balanced_number(bad, images["train"] - bad, settings)
     views = {split: settings.views if split == "train" else 1 for split in SPLITS}
     work: dict[str, float] = {}
     if settings.glance is not None:
