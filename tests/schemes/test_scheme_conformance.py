@@ -75,7 +75,7 @@ class Dimness(Stage):
     below: float = parameter(100.0, Interval(low=0, high=255))
 
     def look(self, undecided):
-        light = undecided.chunk.pixels[:, 0, 0, 0].astype(np.float64)
+        light = undecided.chunk.view(undecided.chunk.everyone)[:, 0, 0, 0].astype(np.float64)
         undecided.decide(undecided.open & (light < self.below), light / 255, False, self.name)
 
     def graphs(self, config):
@@ -155,7 +155,7 @@ class PaintsFeatures(Test):
 
 class LooksInSecret(Glance):
     def log_likelihoods(self, chunk, images):
-        return chunk.likelihoods.of_glances(chunk.networks.glance(chunk.pixels[images]))
+        return chunk.likelihoods.of_glances(chunk.networks.glance(chunk.view(images)))
 
 
 SQUINT = Part("squint", "squints", "squint", ("glance",))
@@ -166,7 +166,7 @@ class Squints(Glance):
 
     def log_likelihoods(self, chunk, images):
         chunk.meter.runs[SQUINT.name] += len(images)
-        return chunk.likelihoods.of_glances(chunk.networks.glance(chunk.pixels[images]))
+        return chunk.likelihoods.of_glances(chunk.networks.glance(chunk.view(images)))
 
     def parts(self, *, gated):
         return (SQUINT,)

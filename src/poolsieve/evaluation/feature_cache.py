@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from poolsieve.evaluation.recorded_networks import ImageRecords
 from poolsieve.folders import lock_folder
-from poolsieve.images.reading import read_image
-from poolsieve.images.transforms import plain_view
+from poolsieve.images.small_views import read_both_views
 from poolsieve.progress import Reporter
 from poolsieve.row_cache import RowCache
 
@@ -114,11 +113,13 @@ def _outputs(engine: Engine, files: Sequence[Path]) -> dict[str, NDArray[np.floa
     """What the networks say of some images, and their front features."""
     config = engine.bundle.config
 
-    def view(file: Path) -> NDArray[np.uint8]:
-        return plain_view(read_image(file, at_least=config.input_size), config.input_size, config.squaring)
+    shrink = 1 if config.glance is None else config.glance.shrink
+
+    def read(file: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        return read_both_views(file, config.input_size, config.squaring, shrink)
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as workers:
-        pixels = np.stack(list(workers.map(view, files)))
+        pixels, small = map(np.stack, zip(*workers.map(read, files), strict=True))
     features = engine.front(pixels).features
     head, individual = engine.head(features), engine.individual(features)
     outputs = {
@@ -127,7 +128,7 @@ def _outputs(engine: Engine, files: Sequence[Path]) -> dict[str, NDArray[np.floa
         "head_logits": head.logits,
         "logits": individual.logits,
         "vectors": individual.vectors,
-        "glances": np.zeros(len(pixels), np.float32) if config.glance is None else engine.glance(pixels),
+        "glances": np.zeros(len(pixels), np.float32) if config.glance is None else engine.glance(small),
     }
     for name, values in outputs.items():
         if not np.isfinite(values).all():

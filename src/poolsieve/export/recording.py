@@ -16,8 +16,7 @@ from poolsieve.bundles.config import CONFIG_FILE, PLANS_FILE, RECORDINGS_FILE, B
 from poolsieve.bundles.loading import Bundle, find_bundle, load_bundle, read_checked, read_config
 from poolsieve.files import write_atomically
 from poolsieve.images.datasets import ImageDataset, load_dataset
-from poolsieve.images.reading import read_image
-from poolsieve.images.transforms import plain_view
+from poolsieve.images.small_views import read_both_views
 from poolsieve.progress import Reporter, Task
 
 MOST_BAD, MOST_CLEAR = 1000, 2000
@@ -65,7 +64,7 @@ def record_bundle(
     bundle = load_bundle(path_or_name)
     networks = open_engine(bundle, engine, threads=threads)
     dataset = load_dataset(data, flagged=flagged, clear=clear)
-    pixels, bad = _labelled_pixels(bundle, dataset, data, split, seed)
+    pixels, small, bad = _labelled_pixels(bundle, dataset, data, split, seed)
     reporter.line(f"recording {bad.sum()} bad and {(~bad).sum()} clear images of split {split}")
     features = np.empty((len(pixels), *bundle.config.feature_shape), dtype=np.float32)
     with reporter.task("fronts", len(pixels)) as fronts:
@@ -90,7 +89,7 @@ def record_bundle(
             bad,
             bundle.config.pool_sizes,
             gated=bundle.config.merge == "gated",
-            pixels=pixels,
+            pixels=small,
             seed=seed,
             progress=progress,
         )
@@ -134,7 +133,8 @@ def add_files(folder: Path, config: BundleConfig, contents: Mapping[str, bytes])
 
 def _labelled_pixels(
     bundle: Bundle, dataset: ImageDataset, data: Path, split: str, seed: int
-) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.bool_]]:
+    """Images as networks take them, the same as the glance does, and which are bad."""
     positions = dataset.of_split(split)
     labels = dataset.labels[positions] == 1
     rng = np.random.Generator(np.random.PCG64(seed))
@@ -146,7 +146,13 @@ def _labelled_pixels(
         raise ValueError(f"{data}: split {split!r} needs bad and clear images to record")
     chosen = np.sort(np.concatenate(kept))
     size, squaring = bundle.config.input_size, bundle.config.squaring
-    pixels = np.empty((len(chosen), size, size, 3), dtype=np.uint8)
+    shrink = 1 if bundle.config.glance is None else bundle.config.glance.shrink
+    small = pixels = np.empty((len(chosen), size, size, 3), dtype=np.uint8)
     for row, position in enumerate(chosen):
-        pixels[row] = plain_view(read_image(dataset.files[position], at_least=size), size, squaring)
-    return pixels, dataset.labels[chosen] == 1
+        pixels[row], glanced_at = read_both_views(dataset.files[position], size, squaring, shrink)
+        if small is not pixels:
+            small[row] = glanced_at
+        elif not np.array_equal(glanced_at, pixels[row]):  # most data sets need no second array
+            small = pixels.copy()
+            small[row] = glanced_at
+    return pixels, small, dataset.labels[chosen] == 1

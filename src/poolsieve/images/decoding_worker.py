@@ -27,7 +27,7 @@ from poolsieve.images.reading import (
     memory_needed,
     open_image,
 )
-from poolsieve.images.transforms import make_square
+from poolsieve.images.small_views import small_scale, squared
 
 try:
     import resource
@@ -103,7 +103,8 @@ class _Worker:
         return data
 
     def _decode(self, request: dict[str, Any], data: bytes) -> list[Image.Image]:
-        at_least, squaring, most = request["at_least"], request["squaring"], request["memory"]
+        at_least, squaring, shrink = request["at_least"], request["squaring"], request["shrink"]
+        most, frames = request["memory"], request["frames"]
         if heif_format(data) is not None:
             self._load_heif()
         opening = UNASKED_MEMORY + _OPENING_COPIES * max(len(data), _SMALL_FILE)
@@ -127,10 +128,14 @@ class _Worker:
                     f"{image.width} x {image.height} pixels as {image.format} take {needed:,} bytes to "
                     f"decode, more than the limit of {most:,}",
                 )
+            # What is refused is refused at every size; what is asked for is what this one takes.
+            if squaring is not None:
+                needed = memory_needed(image, at_least, small_scale(image, at_least, squaring, shrink))
             if needed > UNASKED_MEMORY and not self._asked:
                 self._ask_for_memory(needed, opening + int(_MARGIN * needed))
-            frames = decoded(image, at_least, request["frames"])
-            return [frame if squaring is None else make_square(frame, at_least, squaring) for frame in frames]
+            if squaring is None:
+                return list(decoded(image, at_least, frames))
+            return list(squared(image, at_least, squaring, frames, shrink))
 
     def _load_heif(self) -> None:
         """Its libraries are large, and no part of what an image takes."""

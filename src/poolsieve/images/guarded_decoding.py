@@ -82,6 +82,7 @@ class GuardedDecoder:
         at_least: int,
         squaring: Squaring | None = None,
         frames: int = 1,
+        shrink: int = 1,
         max_pixels: int = MAX_PIXELS,
     ) -> list[NDArray[np.uint8]]:
         """Decode as `decode_frames` does.
@@ -92,6 +93,8 @@ class GuardedDecoder:
             at_least: As in `decode_frames`.
             squaring: Bring every frame to a square of size `at_least`, as `plain_view` does.
             frames: As in `decode_frames`.
+            shrink: With `squaring`, give the small view that is so many times smaller, where the image has
+                one; see `small_views`.
             max_pixels: As in `decode_frames`.
 
         Returns:
@@ -107,6 +110,7 @@ class GuardedDecoder:
             "at_least": at_least,
             "squaring": squaring,
             "frames": frames,
+            "shrink": shrink,
             "max_pixels": max_pixels,
             "seconds": self._time_limit,
             "memory": self._memory.total,

@@ -246,7 +246,7 @@ def open_image(data: bytes, path: str | os.PathLike[str], max_pixels: int = MAX_
     return image
 
 
-def memory_needed(image: Image.Image, at_least: int | None) -> int:
+def memory_needed(image: Image.Image, at_least: int | None, scale: int | None = None) -> int:
     """About the most bytes that `decoded` takes for an open image, whatever it holds inside."""
     pixels = image.width * image.height
     if image.format in _JPEGS:
@@ -254,21 +254,37 @@ def memory_needed(image: Image.Image, at_least: int | None) -> int:
         layers = [(across, down) for _, across, down, _ in getattr(image, "layer", [])] or [(1, 1)]
         most = max(across for across, _ in layers) * max(down for _, down in layers)
         coefficients = 2 * pixels * sum(across * down for across, down in layers) // most
-        scale = 1 if at_least is None else _draft_scale(image.size, at_least)
+        scale = scale or draft_scale(image, at_least)
         return coefficients + _COPIES * pixels // scale**2
     copies = _COPIES if at_least is None or pixels <= LARGE_PIXELS else 0
     moving = image.format in _MOVING_BYTES and getattr(image, "is_animated", False)
     return ((_MOVING_BYTES if moving else _STILL_BYTES)[image.format or ""] + copies) * pixels
 
 
-def _draft_scale(size: tuple[int, int], wanted: int) -> int:
-    return next(scale for scale in (8, 4, 2, 1) if scale == 1 or min(size) // scale >= wanted)
+def draft_scale(image: Image.Image, at_least: int | None) -> int:
+    """How many times smaller an open image can be decoded, with no side below `at_least`.
+
+    Only the decoder of JPEGs can leave out what is not needed: 1 for other formats.
+    """
+    if at_least is None or image.format not in _JPEGS:
+        return 1
+    return next(scale for scale in (8, 4, 2, 1) if scale == 1 or min(image.size) // scale >= at_least)
 
 
-def decoded(image: Image.Image, at_least: int | None, frames: int = 1) -> Iterator[Image.Image]:
-    """The frames of an open image as RGB, upright, near the size asked for; inside `decoder_errors`."""
-    if at_least is not None and image.format in _JPEGS:
-        image.draft("RGB", (at_least, at_least))  # neither side will be smaller
+def decoded(
+    image: Image.Image, at_least: int | None, frames: int = 1, *, scale: int | None = None
+) -> Iterator[Image.Image]:
+    """The frames of an open image as RGB, upright, near the size asked for; inside `decoder_errors`.
+
+    Args:
+        image: As `open_image` gives it.
+        at_least: As in `decode_image`.
+        frames: As in `decode_frames`.
+        scale: How many times smaller a JPEG is decoded; None for what `draft_scale` says.
+    """
+    scale = scale or draft_scale(image, at_least)
+    if scale > 1:
+        image.draft("RGB", (image.width // scale, image.height // scale))
     for number in _frame_numbers(image, frames):
         if number != image.tell():
             image.seek(number)

@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from poolsieve.images.archives import MemberItem, refused_item, tar_items, zip_items
@@ -27,7 +26,6 @@ from poolsieve.images.locations import Location, is_remote
 from poolsieve.images.own_outputs import OwnOutputs
 from poolsieve.images.path_tables import TABLE_ENDINGS, table_paths
 from poolsieve.images.reading import MAX_BYTES, UnreadableImage, check_bytes, read_limited
-from poolsieve.images.transforms import Squaring, plain_view
 
 STANDARD_INPUT = "-"
 LITTER = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
@@ -111,23 +109,6 @@ class Content:
     not_image: bool = False
 
 
-@dataclass(frozen=True)
-class Views:
-    """What an item holds as a network takes it, or why there is nothing.
-
-    Attributes:
-        sha256: Hash of the bytes it came from.
-        pixels: Arrays of shape (size, size, 3): one, or several of an animation.
-        reason: Why there are none.
-        not_image: Whether that is because it is a file of another kind.
-    """
-
-    sha256: str | None
-    pixels: Sequence[NDArray[np.uint8]]
-    reason: str | None
-    not_image: bool = False
-
-
 Result = TypeVar("Result")
 Loaded = bytes | Image.Image | OSError | ValueError | None
 """What an item held if it was loaded already, or the error of loading it; None if it was not."""
@@ -147,34 +128,19 @@ def read_content(item: Item, data: Loaded, at_least: int) -> Content:
             return content
         return Image.fromarray(shared_decoder().decode(content, item.name, at_least=at_least)[0])
 
-    return Content(*_read(item, data, decode))
+    return Content(*read_item(item, data, decode))
 
 
-def read_views(item: Item, data: Loaded, *, size: int, squaring: Squaring, frames: int = 1) -> Views:
-    """Read one item as a network takes it; whatever is wrong with it becomes the reason.
+def read_item(
+    item: Item, data: Loaded, decode: Callable[[bytes | Image.Image], Result]
+) -> tuple[str | None, Result | None, str | None, bool]:
+    """Hash and content of an item, or why there is none, and whether it is no image at all.
 
     Args:
         item: What to read.
         data: What it holds or the error, if it was loaded already.
-        size: Sides of the square.
-        squaring: How an image becomes a square, as in `plain_view`.
-        frames: The most frames that are taken of an animation, evenly spaced.
+        decode: Makes something of what it holds; raises UnreadableImage.
     """
-
-    def decode(content: bytes | Image.Image) -> Sequence[NDArray[np.uint8]]:
-        if isinstance(content, Image.Image):
-            return [plain_view(content, size, squaring)]
-        decoder = shared_decoder()
-        return decoder.decode(content, item.name, at_least=size, squaring=squaring, frames=frames)
-
-    sha256, pixels, reason, not_image = _read(item, data, decode)
-    return Views(sha256, pixels or (), reason, not_image)
-
-
-def _read(
-    item: Item, data: Loaded, decode: Callable[[bytes | Image.Image], Result]
-) -> tuple[str | None, Result | None, str | None, bool]:
-    """Hash and content of an item, or why there is none, and whether it is no image at all."""
     sha256 = content = None
     try:
         if isinstance(data, Exception):

@@ -24,7 +24,12 @@ _SMALLEST_PICTURE = 0.4
 """Share of height or width that bars leave: a photograph of 4:3 on a telephone held upright has .42."""
 
 
-def make_square(image: Image.Image, size: int, squaring: Squaring = "pad") -> Image.Image:
+def make_square(
+    image: Image.Image,
+    size: int,
+    squaring: Squaring = "pad",
+    resample: Image.Resampling = Image.Resampling.BILINEAR,
+) -> Image.Image:
     """Bring an image to size x size, padding with zeros or stretching.
 
     Padding keeps the proportions and centres the image.
@@ -34,10 +39,10 @@ def make_square(image: Image.Image, size: int, squaring: Squaring = "pad") -> Im
     if image.size == (size, size):
         return image
     if squaring == "stretch" or image.width == image.height:
-        return image.resize((size, size), Image.Resampling.BILINEAR)
+        return image.resize((size, size), resample)
     scale = size / max(image.size)
     width, height = max(1, round(image.width * scale)), max(1, round(image.height * scale))
-    return _with_bars(image, (width, height), size)
+    return _with_bars(image, (width, height), size, resample=resample)
 
 
 def plain_view(image: Image.Image, size: int, squaring: Squaring = "pad") -> NDArray[np.uint8]:
@@ -85,12 +90,16 @@ def random_view(
 
 
 def _with_bars(
-    image: Image.Image, picture: tuple[int, int], size: int, fill: tuple[int, ...] = (0, 0, 0)
+    image: Image.Image,
+    picture: tuple[int, int],
+    size: int,
+    fill: tuple[int, ...] = (0, 0, 0),
+    resample: Image.Resampling = Image.Resampling.BILINEAR,
 ) -> Image.Image:
     """The image resized to `picture` pixels, in the middle of a plain square."""
     square = Image.new("RGB", (size, size), fill)
     corner = ((size - picture[0]) // 2, (size - picture[1]) // 2)
-    square.paste(image.resize(picture, Image.Resampling.BILINEAR), corner)
+    square.paste(image.resize(picture, resample), corner)
     return square
 
 

@@ -6,7 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from poolsieve.moderation.chunk_judge import ChunkJudge, PreparedImage
+    from poolsieve.moderation.chunk_judge import ChunkJudge
+    from poolsieve.moderation.chunk_pixels import PreparedImage
     from poolsieve.moderation.moderator import Moderator, Run, Totals
     from poolsieve.moderation.stream import Stream
     from poolsieve.moderation.verdicts import PoolReading, Verdict
@@ -15,7 +16,7 @@ _PLACES = {
     "ChunkJudge": "chunk_judge",
     "Moderator": "moderator",
     "PoolReading": "verdicts",
-    "PreparedImage": "chunk_judge",
+    "PreparedImage": "chunk_pixels",
     "Run": "moderator",
     "Stream": "stream",
     "Totals": "moderator",

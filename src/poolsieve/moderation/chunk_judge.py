@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from poolsieve.images.reading import MAX_FRAMES
-from poolsieve.images.sources import Item, Loaded, read_views
+from poolsieve.images.sources import Item, Loaded
+from poolsieve.images.views import ViewRequest, read_views
+from poolsieve.moderation.chunk_pixels import ChunkPixels, LostImages, PreparedImage
 from poolsieve.moderation.verdicts import PoolReading, Verdict
 from poolsieve.schemes import Chunk, CostMeter, Decision, LikelihoodModel, Scheme, Test
 
@@ -25,28 +28,6 @@ DIGITS = 6
 _FRAMES_AT_ONCE = 100
 
 
-@dataclass(frozen=True)
-class PreparedImage:
-    """One image as the network takes it, or why there is none.
-
-    Attributes:
-        name: The image as the source names it.
-        sha256: Hash of what it came from; None if that could not be read.
-        pixels: As the network takes them, of an animation the frame that is shown first; None if it could
-            not be read.  # (S, S, 3)
-        reason: Why not.
-        not_image: Whether that is because it is a file of another kind.
-        later: Further frames of an animation.
-    """
-
-    name: str
-    sha256: str | None
-    pixels: NDArray[np.uint8] | None
-    reason: str | None
-    not_image: bool = False
-    later: Sequence[NDArray[np.uint8]] = ()
-
-
 class ChunkJudge:
     """Prepares images one by one, and judges them a chunk at a time. It keeps nothing of them.
 
@@ -55,20 +36,39 @@ class ChunkJudge:
         networks: An engine that runs it.
         seed: Seed of the order in which chunks are dealt into pools.
         frames: Frames that are looked at of an animation.
+        small_views: Whether a stage may look at small views of images.
+        threads: Threads that read images again which a stage needs to see larger.
     """
 
-    def __init__(self, bundle: Bundle, networks: Networks, seed: int, frames: int = 1) -> None:
+    def __init__(
+        self,
+        bundle: Bundle,
+        networks: Networks,
+        seed: int,
+        frames: int = 1,
+        *,
+        small_views: bool = True,
+        threads: int = 1,
+    ) -> None:
         if not 1 <= frames <= MAX_FRAMES:
             raise ValueError(f"frames={frames}, but it must lie between 1 and {MAX_FRAMES}")
-        self._bundle, self._networks, self._seed, self._frames = bundle, networks, seed, frames
+        self._bundle, self._networks, self._seed = bundle, networks, seed
+        config = bundle.config
+        shrink = config.glance.shrink if small_views and config.glance is not None else 1
+        self._request = ViewRequest(config.input_size, config.squaring, frames, shrink)
+        self._threads = threads
         self._likelihoods = LikelihoodModel(bundle.calibration)
 
-    def prepare(self, item: Item, data: Loaded) -> PreparedImage:
-        """Read one image; `data` is what it holds, if it was loaded already. Any number of threads may."""
-        config = self._bundle.config
-        views = read_views(item, data, size=config.input_size, squaring=config.squaring, frames=self._frames)
-        first = views.pixels[0] if views.pixels else None
-        return PreparedImage(item.name, views.sha256, first, views.reason, views.not_image, views.pixels[1:])
+    def prepare(self, item: Item, data: Loaded, *, small: bool = False) -> PreparedImage:
+        """Read one image. Any number of threads may.
+
+        Args:
+            item: The image.
+            data: What it holds, if it was loaded already.
+            small: Whether the first stage needs no more than a small view; what it is given then does not
+                depend on this.
+        """
+        return PreparedImage.of(item.name, read_views(item, data, self._request, small=small))
 
     def judge(
         self, images: Sequence[PreparedImage], number: int, first: int, scheme: Scheme, meter: CostMeter
@@ -82,21 +82,38 @@ class ChunkJudge:
             scheme: Decides.
             meter: Counts what is run.
         """
-        readable = [image.pixels for image in images if image.pixels is not None]
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="reading-again") as readers:
+            return self._judge(list(images), number, first, scheme, meter, readers)
+
+    def _judge(
+        self,
+        images: list[PreparedImage],
+        number: int,
+        first: int,
+        scheme: Scheme,
+        meter: CostMeter,
+        readers: ThreadPoolExecutor,
+    ) -> tuple[tuple[Verdict, ...], Decision | None]:
         places = np.array([k for k, image in enumerate(images) if image.pixels is not None], dtype=np.intp)
         verdicts = [self._error(image, first + k, number, scheme) for k, image in enumerate(images)]
-        if not readable:
+        if not len(places):
             return tuple(verdicts), None
         chunk = Chunk(
             self._networks,
             self._likelihoods,
             meter,
-            np.stack(readable),
+            ChunkPixels([images[place] for place in places], self._request.size, readers),
             places,
             len(images),
             gated=self._bundle.config.merge == "gated",
         )
-        decision = scheme.decide(chunk, np.random.Generator(np.random.PCG64([self._seed, number])))
+        try:
+            decision = scheme.decide(chunk, np.random.Generator(np.random.PCG64([self._seed, number])))
+        except LostImages as lost:  # the others are decided as if these had never been readable
+            meter.images -= len(chunk)
+            for k, image in lost.images.items():
+                images[places[k]] = image
+            return self._judge(images, number, first, scheme, meter, readers)
         readings = _pool_readings(decision, first + places)
         for k, place in enumerate(places):
             verdicts[place] = Verdict(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,8 +20,9 @@ import numpy as np
 
 from poolsieve.images.own_outputs import OwnOutputs
 from poolsieve.images.reading_ahead import read_ahead, read_as_they_come
-from poolsieve.images.sources import AnyImage, AnySource, Item, image_item, list_items
-from poolsieve.moderation.chunk_judge import DIGITS, ChunkJudge, PreparedImage
+from poolsieve.images.sources import AnyImage, AnySource, Item, Loaded, image_item, list_items
+from poolsieve.moderation.chunk_judge import DIGITS, ChunkJudge
+from poolsieve.moderation.chunk_pixels import PreparedImage
 from poolsieve.moderation.stream import Stream, check_wait, verdicts_in_order
 from poolsieve.moderation.verdicts import Verdict
 from poolsieve.planning.choosing import choose_scheme
@@ -193,8 +194,11 @@ class Moderator:
         self.seed = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
         if not 0 <= self.seed <= LARGEST_SEED:
             raise ValueError(f"seed={seed}, but it must lie between 0 and {LARGEST_SEED}")
-        self._chunk_judge = ChunkJudge(bundle, networks, self.seed, frames)
         self._threads = reading_threads or min(8, os.cpu_count() or 1)
+        small = self._scheme is None or any(stage.sees_small for stage in self._scheme.stages)
+        self._chunk_judge = ChunkJudge(
+            bundle, networks, self.seed, frames, small_views=small, threads=self._threads
+        )
         self._judging = threading.Lock()
         self.totals = self._new_totals()
         self.scheme.prepare(bundle.config.pool_sizes)  # complains at once if there is no such design
@@ -294,7 +298,7 @@ class Moderator:
             TypeError, ValueError: The image is nothing of that kind. One that cannot be read is prepared too,
                 and gets a verdict that says so.
         """
-        return self._chunk_judge.prepare(image_item(image, name=name), None)
+        return self._chunk_judge.prepare(image_item(image, name=name), None, small=self.scheme.small_first)
 
     def chunk_size(self, run: Run) -> int:
         """Images that the present plan of a run would best be given at once; fewer cost more."""
@@ -370,9 +374,9 @@ class Moderator:
         if left and next(items, None) is not None:
             raise ValueError(f"the source ended after {count} images when the run began, and has more now")
         if isinstance(source, str | os.PathLike | Collection):
-            chunks = self._read_ahead(items, size)
+            chunks = self._read_ahead(items, size, run)
         else:  # what comes next may take its time
-            chunks = read_as_they_come(items, self._chunk_judge.prepare, threads=self._threads, size=size)
+            chunks = read_as_they_come(items, self._reader(run), threads=self._threads, size=size)
         run.chunk, run.position = run.chunk + number, run.position + number * size
         return self._verdicts(chunks, run)
 
@@ -387,9 +391,17 @@ class Moderator:
             controller = PlanController(self._plans, self.bundle.config.pool_sizes, self._prevalence)
         return Totals(CostMeter(self.bundle.config.cost), controller=controller)
 
-    def _read_ahead(self, items: Iterator[Item], size: int) -> Iterator[list[PreparedImage]]:
+    def _reader(self, run: Run) -> Callable[[Item, Loaded], PreparedImage]:
+        """Reads images as large as the first stage of the run's present plan needs them."""
+
+        def read(item: Item, data: Loaded) -> PreparedImage:
+            return self._chunk_judge.prepare(item, data, small=self._scheme_of(run.totals).small_first)
+
+        return read
+
+    def _read_ahead(self, items: Iterator[Item], size: int, run: Run) -> Iterator[list[PreparedImage]]:
         ahead = max(2 * size, 2 * self._threads)
-        prepared = read_ahead(items, self._chunk_judge.prepare, threads=self._threads, ahead=ahead)
+        prepared = read_ahead(items, self._reader(run), threads=self._threads, ahead=ahead)
         return iter(lambda: list(islice(prepared, size)), [])
 
     def _verdicts(self, chunks: Iterator[list[PreparedImage]], run: Run) -> Iterator[tuple[Verdict, ...]]:
@@ -405,7 +417,7 @@ class Moderator:
 
     def _open_stream(self, run: Run, longest_wait: float | None) -> Stream:
         return Stream(
-            self._chunk_judge.prepare,
+            self._reader(run),
             lambda images: self.judge_chunk(images, run),
             run.totals,
             chunk_size=self.chunk_size(run),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from poolsieve.images.reading_ahead import start_preparing
 from poolsieve.images.sources import AnyImage, Item, Loaded, image_item
-from poolsieve.moderation.chunk_judge import PreparedImage
+from poolsieve.moderation.chunk_pixels import PreparedImage
 from poolsieve.moderation.verdicts import Verdict
 
 if TYPE_CHECKING:

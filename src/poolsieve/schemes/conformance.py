@@ -191,11 +191,11 @@ def _check_graphs(scheme: Scheme, merge: Merge) -> None:
 
 def _check_decision(scheme: Scheme, case: _Case) -> None:
     chunk, before = case.chunk(scheme), scheme.to_json()
-    pixels = chunk.pixels.copy()
+    pixels = chunk.view(chunk.everyone).copy()
     decision = _decide(scheme, chunk, case)
     _check_form(scheme, decision, len(pixels))
     _check_meter(chunk)
-    _require(np.array_equal(chunk.pixels, pixels), "images are not changed")
+    _require(np.array_equal(chunk.view(chunk.everyone), pixels), "images are not changed")
     features = case.sight.networks().front(pixels).features
     _require(
         np.array_equal(chunk.features(chunk.everyone), features),

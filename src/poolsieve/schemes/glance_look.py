@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,15 @@ GLANCE = register_part(Part("glance", "glances", "glance at a shrunken image", (
 class Glance(Look):
     """A glance at the shrunken image; only images that it leaves have a front."""
 
+    sees_small: ClassVar = True
+
     def grid(self) -> dict[str, tuple[Any, ...]]:
         """Also lower bounds than other looks have: most images look clear at a glance."""
         return {"clear_below": (3e-5, 1e-4, *BOUNDS)} if self.bounded else {}
 
     def log_likelihoods(self, chunk: Chunk, images: Images) -> NDArray[np.float64]:
         """By the glance's calibrated logits."""
-        pixels = chunk.pixels if len(images) == len(chunk) else chunk.pixels[images]
+        pixels = chunk.view(images, small=True)
         with chunk.meter.time(GLANCE.name):
             chunk.meter.runs[GLANCE.name] += len(images)
             logits = chunk.networks.glance(pixels)

@@ -41,6 +41,16 @@ class Networks(Protocol):
         """Logits of the counts of pools."""
 
 
+class Pixels(Protocol):
+    """Images whose pixels are read when a stage looks at them, as large as it needs them."""
+
+    def __len__(self) -> int:
+        """Number of images."""
+
+    def view(self, images: Images, *, small: bool) -> NDArray[np.uint8]:
+        """What a network is given of images, `small` if it shrinks them.  # (len(images), S, S, 3)."""
+
+
 class _Kept:
     """Arrays with a row for each image, of which those are computed that are asked for, and once."""
 
@@ -78,7 +88,7 @@ class Chunk:
         networks: An engine.
         likelihoods: What its outputs are worth.
         meter: Counts what is run.
-        pixels: The images.  # (k, S, S, 3)
+        pixels: The images, or where to get them.  # (k, S, S, 3)
         places: Their positions in the chunk.  # (k,)
         size: Positions in the chunk, those of unreadable images included.
         gated: Whether features are multiplied by the gate before they are merged.
@@ -96,7 +106,7 @@ class Chunk:
         networks: Networks,
         likelihoods: LikelihoodModel,
         meter: CostMeter,
-        pixels: NDArray[np.uint8],
+        pixels: NDArray[np.uint8] | Pixels,
         places: Images,
         size: int,
         *,
@@ -116,6 +126,13 @@ class Chunk:
         """All readable images."""
         return np.arange(len(self))
 
+    def view(self, images: Images, *, small: bool = False) -> NDArray[np.uint8]:
+        """Pixels of images; `small` for a network that shrinks them.  # (len(images), S, S, 3)."""
+        if isinstance(self.pixels, np.ndarray):
+            return self.pixels if len(images) == len(self) else self.pixels[images]
+        with self.meter.time("reading"):
+            return self.pixels.view(images, small=small)
+
     def features(self, images: Images) -> Features:
         """Front features of all images, of which those of some are needed.  # (k, C, H, W)."""
         missing = self._features.missing(images)
@@ -124,7 +141,7 @@ class Chunk:
         return self._features.take(0)  # type: ignore[return-value]
 
     def _run_front(self, images: Images) -> Features:
-        pixels = self.pixels if len(images) == len(self) else self.pixels[images]
+        pixels = self.view(images)
         with self.meter.time("front"):
             self.meter.runs[FRONT.name] += len(images)
             return self.networks.front(pixels).features

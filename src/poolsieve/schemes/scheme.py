@@ -80,6 +80,11 @@ class Scheme:
         return any(stage.pools for stage in self.stages)
 
     @property
+    def small_first(self) -> bool:
+        """Whether the first look at images needs no more than small views of them."""
+        return self.stages[0].sees_small
+
+    @property
     def threshold(self) -> float:
         """The individual network's score above which an image is flagged."""
         return float(getattr(self.stages[-1], "threshold", 0.5))

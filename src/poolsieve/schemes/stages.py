@@ -222,6 +222,8 @@ class Stage(ABC):
     """Whether it leaves nothing undecided, so that it is the last stage."""
     pools: ClassVar[bool] = False
     """Whether images are looked at in pools."""
+    sees_small: ClassVar[bool] = False
+    """Whether it shrinks images first, so that it may be given small views of them."""
 
     def __post_init__(self) -> None:
         for one in dataclasses.fields(self):

@@ -376,6 +376,8 @@ def _verdict_record(image: Pending, verdict: Verdict, judged: JudgedChunk) -> Ve
 def _jpeg(prepared: PreparedImage) -> bytes:
     """What the network saw, as a picture for people."""
     stream = io.BytesIO()
-    assert prepared.pixels is not None
-    Image.fromarray(prepared.pixels).save(stream, "JPEG", quality=80)
+    pixels = prepared.seen(small=False).pixels
+    pixels = prepared.pixels if pixels is None else pixels
+    assert pixels is not None
+    Image.fromarray(pixels).save(stream, "JPEG", quality=80)
     return stream.getvalue()
