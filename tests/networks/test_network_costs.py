@@ -2,7 +2,8 @@ import pytest
 import torch
 from published_networks import TORCHVISION
 
-from poolsieve.networks import Cost, Gate, list_backbones, multiply_adds, stage_multiply_adds
+from poolsieve.multiply_adds import MultiplyAdds
+from poolsieve.networks import Gate, list_backbones, multiply_adds, stage_multiply_adds
 
 
 def test_the_papers_network_and_its_figures(structure):
@@ -48,7 +49,7 @@ def test_the_gate_costs_about_one_percent(name, structure):
 
 
 def test_shares_are_of_one_individual_test():
-    cost = Cost(front=30, back=60, final=10, gate=1)
+    cost = MultiplyAdds(front=30, back=60, final=10, gate=1)
     assert (cost.whole, cost.front_share, cost.gate_share) == (100, 0.3, 0.01)
 
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from poolsieve.bundles.strict_json import FromZero, read_record
 from poolsieve.bundles.training_shapes import TrainingShapes
+from poolsieve.multiply_adds import MultiplyAdds
+from poolsieve.strict_json import FromZero, read_record
 
 FORMAT_VERSION = 1
 CONFIG_FILE = "config.json"
@@ -33,45 +34,6 @@ WeightPrecision = Literal["fp32", "fp16"]
 def pooled_graph(pool_size: int) -> str:
     """File of the counting network for pools of that size."""
     return f"pooled-{pool_size}.onnx"
-
-
-@dataclass(frozen=True)
-class MultiplyAdds:
-    """Cost of the parts of a bundle's networks for one image or one pool, in multiply-adds.
-
-    Attributes:
-        front: Image to front features, once per image.
-        back: Front or merged features to the vector before the final layer, once per pool or retest.
-        final: The last linear layer.
-        gate: The gate with the cheap head, once per image.
-        glance: The glance at a shrunken image, once per image; 0 if there is none.
-    """
-
-    front: FromZero
-    back: FromZero
-    final: FromZero
-    gate: FromZero
-    glance: FromZero = 0
-
-    @property
-    def whole(self) -> int:
-        """One individual test: front, back and final layer."""
-        return self.front + self.back + self.final
-
-    @property
-    def front_share(self) -> float:
-        """The front's share f of one individual test."""
-        return self.front / self.whole
-
-    @property
-    def gate_share(self) -> float:
-        """The gate's cost as a share of one individual test."""
-        return self.gate / self.whole
-
-    @property
-    def glance_share(self) -> float:
-        """The glance's cost as a share of one individual test."""
-        return self.glance / self.whole
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from poolsieve.bundles.strict_json import FromZero
+from poolsieve.strict_json import FromZero
 
 if TYPE_CHECKING:
     from poolsieve.bundles.config import Squaring

@@ -20,8 +20,8 @@ from poolsieve.bundles.config import (
     pooled_graph,
 )
 from poolsieve.engines.base import Engine, Run, one_by_one
-from poolsieve.networks import Gate, GlanceNetwork, IndividualNetwork, PooledNetwork, load_backbone
-from poolsieve.networks.trained import TrainedModel, counting_networks
+from poolsieve.networks import IndividualNetwork, PooledNetwork, load_backbone
+from poolsieve.networks.trained import TrainedModel
 
 
 class TorchEngine(Engine):
@@ -88,13 +88,15 @@ def bundle_model(bundle: Bundle) -> TrainedModel:
         raise ValueError(
             f"torch cannot rebuild the bundle {bundle.name}: {error}; use another engine"
         ) from error
-    gate = Gate(backbone.feature_shape[0], config.gate_width, tallies=config.tallies > 0)
-    shared = config.counting == "shared"
-    counting = counting_networks(backbone, config.pool_sizes, config.merge, gate, shared=shared)
-    glance = None
-    if config.glance is not None:
-        glance = GlanceNetwork(backbone, config.glance.shrink, config.glance.stop)
-    model = TrainedModel(backbone, IndividualNetwork(backbone), counting, gate, config.merge, glance)
+    model = TrainedModel.new(
+        backbone,
+        config.pool_sizes,
+        merge=config.merge,
+        gate_width=config.gate_width,
+        tallies=config.tallies > 0,
+        counting=config.counting,
+        glance=None if config.glance is None else vars(config.glance),
+    )
     tensors = load_tensors(bundle.read(WEIGHTS_FILE))
     try:
         model.load_weights(tensors)

@@ -4,16 +4,20 @@ Needs torch, which the extra `poolsieve[train]` installs; moderating images does
 """
 
 from poolsieve.networks.backbone import Preprocessing, SplitBackbone
-from poolsieve.networks.cost import Cost, multiply_adds, stage_multiply_adds
 from poolsieve.networks.gate import Gate
-from poolsieve.networks.glance import GlanceNetwork
-from poolsieve.networks.merging import merge_pools
-from poolsieve.networks.pooled import IndividualNetwork, PooledNetwork, PoolOutputs, SmallerPools
-from poolsieve.networks.registry import list_backbones, load_backbone
+from poolsieve.networks.glance_network import GlanceNetwork
+from poolsieve.networks.named_backbones import list_backbones, load_backbone
+from poolsieve.networks.operation_counts import multiply_adds, stage_multiply_adds
+from poolsieve.networks.pooled import (
+    IndividualNetwork,
+    PooledNetwork,
+    PoolOutputs,
+    SmallerPools,
+    merge_pools,
+)
 from poolsieve.networks.splitting import split_module
 
 __all__ = [
-    "Cost",
     "Gate",
     "GlanceNetwork",
     "IndividualNetwork",

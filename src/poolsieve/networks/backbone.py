@@ -5,14 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
-
-Pixels = TypeVar("Pixels", Tensor, NDArray[np.float32])
 
 
 @dataclass(frozen=True)
@@ -33,14 +28,13 @@ class Preprocessing:
         if not all(value > 0 for value in self.scale):
             raise ValueError(f"every scale must be positive; got {self.scale}")
 
-    def __call__(self, pixels: Pixels) -> Pixels:
+    def __call__(self, pixels: Tensor) -> Tensor:
         """Turn RGB pixels of 0 to 255, as floats, into network input.  # (..., 3, H, W)."""
-        if isinstance(pixels, Tensor):
-            mean = torch.tensor(self.mean, dtype=pixels.dtype, device=pixels.device)
-            scale = torch.tensor(self.scale, dtype=pixels.dtype, device=pixels.device)
-            return (pixels - mean[:, None, None]) / scale[:, None, None]
-        means, scales = np.asarray(self.mean, pixels.dtype), np.asarray(self.scale, pixels.dtype)
-        return (pixels - means[:, None, None]) / scales[:, None, None]
+        mean, scale = (
+            torch.tensor(values, dtype=pixels.dtype, device=pixels.device)[:, None, None]
+            for values in (self.mean, self.scale)
+        )
+        return (pixels - mean) / scale
 
 
 class SplitBackbone(nn.Module):
@@ -62,8 +56,6 @@ class SplitBackbone(nn.Module):
 
     Attributes:
         cut_points: Names of all stages, in order.
-        feature_shape: Channels, height and width of the front features of one image.
-        feature_width: Length of the vector that `back` gives, the "last-but-one layer".
     """
 
     def __init__(
@@ -79,17 +71,13 @@ class SplitBackbone(nn.Module):
         stage_shapes: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         super().__init__()
-        self.name = name
-        self.cut_points = tuple(stages)
-        self.input_size = int(input_size)
-        self.preprocessing = preprocessing
+        self.name, self.cut_points = name, tuple(stages)
+        self.input_size, self.preprocessing = int(input_size), preprocessing
         self.stages = nn.ModuleDict({_module_key(point): stage for point, stage in stages.items()})
         self.tail = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(1)) if tail is None else tail
         self.final = final
         self.stage_shapes = dict(stage_shapes) if stage_shapes is not None else self._find_shapes()
         self.cut = self._checked(cut)
-
-    # ---- the parts
 
     @property
     def front(self) -> nn.Sequential:
@@ -109,7 +97,7 @@ class SplitBackbone(nn.Module):
 
     @property
     def feature_width(self) -> int:
-        """Length of the vector before the final layer."""
+        """Length of the vector that `back` gives, the "last-but-one layer"."""
         return self.final.in_features
 
     def segment(self, start: str | None, stop: str | None) -> nn.Sequential:
@@ -123,7 +111,7 @@ class SplitBackbone(nn.Module):
         last = len(self.cut_points) if stop is None else self.cut_points.index(self._checked(stop)) + 1
         if first >= last and stop is not None:
             raise ValueError(f"{self.name}: no stage lies after {start!r} and up to {stop!r}")
-        parts = [self.stages[_module_key(point)] for point in self.cut_points[first:last]]
+        parts = list(self._stage_map().values())[first:last]
         view = nn.Sequential(*parts, *([self.tail] if stop is None else []))
         view.training = self.training  # a new Sequential would claim to be training
         return view
@@ -157,8 +145,6 @@ class SplitBackbone(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Logits of every image: final ∘ back ∘ front (eq:inn).  # (N, 3, S, S) -> (N, outputs)."""
         return self.final(self.back(self.front(images)))
-
-    # ---- inside
 
     def _stage_map(self) -> dict[str, nn.Module]:
         return {point: self.stages[_module_key(point)] for point in self.cut_points}

@@ -73,17 +73,10 @@ class ConvNorm(nn.Module):
         self.output_size = math.ceil(size / stride)
         missing = max((self.output_size - 1) * stride + kernel - size, 0)
         before, after = missing // 2, missing - missing // 2
-        symmetric = before == after
+        symmetric, groups = before == after, inputs if depthwise else 1
         self.pad = nn.Identity() if symmetric else nn.ZeroPad2d((before, after, before, after))
-        self.conv = nn.Conv2d(
-            inputs,
-            outputs,
-            kernel,
-            stride,
-            padding=before if symmetric else 0,
-            groups=inputs if depthwise else 1,
-            bias=False,
-        )
+        padding = before if symmetric else 0
+        self.conv = nn.Conv2d(inputs, outputs, kernel, stride, padding, groups=groups, bias=False)
         self.norm = nn.BatchNorm2d(outputs, eps=1e-3, momentum=0.01)
         self.activation: nn.Module = nn.ReLU6(inplace=True)
 

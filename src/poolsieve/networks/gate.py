@@ -37,8 +37,7 @@ class Gate(nn.Module):
         super().__init__()
         if channels < 1 or width < 1:
             raise ValueError(f"channels and width are positive; got {channels} and {width}")
-        self.channels = channels
-        self.width = width
+        self.channels, self.width = channels, width
         self.tallies = len(TALLIED) if tallies else 0
         self.register_buffer("thresholds", torch.tensor(TALLIED), persistent=False)
         self.narrow = nn.Sequential(
@@ -80,16 +79,7 @@ class _Separable(nn.Sequential):
 
     def __init__(self, inputs: int, outputs: int, *, stride: int = 1, dilation: int = 1) -> None:
         super().__init__(
-            nn.Conv2d(
-                inputs,
-                inputs,
-                3,
-                stride,
-                padding=dilation,
-                dilation=dilation,
-                groups=inputs,
-                bias=False,
-            ),
+            nn.Conv2d(inputs, inputs, 3, stride, dilation, dilation=dilation, groups=inputs, bias=False),
             nn.BatchNorm2d(inputs),
             nn.Conv2d(inputs, outputs, 1, bias=False),
             nn.BatchNorm2d(outputs),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+from poolsieve.designs import NO_IMAGE
 from poolsieve.networks.backbone import SplitBackbone
 from poolsieve.networks.gate import Gate
-from poolsieve.networks.merging import merge_pools, pool_table, sum_pools
 
 Merge = Literal["max", "gated"]
 
@@ -35,9 +36,8 @@ class PoolOutputs:
 class IndividualNetwork(nn.Module):
     """The INN (eq:inn) from the cut on: front features of single images to two logits, clean and bad.
 
-    Args:
-        backbone: Its back is copied, so that networks made from one backbone learn apart. Its final layer
-            is copied too if it has two outputs, and else replaced by a new one.
+    The backbone's back is copied, so that networks made from one backbone learn apart, and so is its final
+    layer if it has as many outputs as needed; else that is new.
     """
 
     def __init__(self, backbone: SplitBackbone) -> None:
@@ -60,8 +60,7 @@ class PooledNetwork(nn.Module):
     that it is in. One pool is a table with one row, so the pooled and the matrix-pooled network are one.
 
     Args:
-        backbone: Its back is copied, so that networks made from one backbone learn apart. Its final layer
-            is copied too if it has as many outputs as needed, and else replaced by a new one.
+        backbone: Its back is copied as in `IndividualNetwork`.
         pool_size: Places in a pool, r. Pools may be shorter.
         counting: r + 1 outputs for the counts 0 … r (QPNN); otherwise 2, any bad image or none (BPNN).
         merge: `"max"` is the paper's entry-wise maximum, `"gated"` multiplies by the gate before it.
@@ -87,8 +86,7 @@ class PooledNetwork(nn.Module):
         channels = backbone.feature_shape[0]
         if gate is not None and gate.channels != channels:
             raise ValueError(f"the gate takes {gate.channels} channels, but the front gives {channels}")
-        self.pool_size = int(pool_size)
-        self.counting = counting
+        self.pool_size, self.counting = int(pool_size), counting
         self.merge: Merge = merge
         self.gate = Gate(channels) if merge == "gated" and gate is None else gate
         self.back: nn.Module
@@ -138,14 +136,9 @@ class PooledNetwork(nn.Module):
 
 
 class Tally(nn.Module):
-    """What the sums of a pool's tallies say of its count: logits that are added to those of the merged maps.
+    """What the sums of a pool's K tallies say of its count: logits added to those of the merged maps.
 
     It starts by saying nothing.
-
-    Args:
-        tallies: Maps K that are summed.
-        outputs: Logits.
-        width: Units in between.
     """
 
     def __init__(self, tallies: int, outputs: int, width: int = 32) -> None:
@@ -162,12 +155,7 @@ class Tally(nn.Module):
 
 
 class SmallerPools(PooledNetwork):
-    """A counting network as one for smaller pools: all weights are the larger one's.
-
-    Args:
-        larger: The network to use.
-        pool_size: Places in a pool, fewer than in those of `larger`.
-    """
+    """A counting network as one for pools with fewer places: all weights are the larger one's."""
 
     def __init__(self, larger: PooledNetwork, pool_size: int) -> None:
         nn.Module.__init__(self)
@@ -175,11 +163,8 @@ class SmallerPools(PooledNetwork):
             raise ValueError("a binary network has the same two outputs for pools of every size")
         if not 1 <= pool_size < larger.pool_size:
             raise ValueError(f"the network reads pools of up to {larger.pool_size} images, not {pool_size}")
-        self.pool_size = int(pool_size)
-        self.counting = True
-        self.merge = larger.merge
-        self.gate = larger.gate
-        self.back = larger.back
+        self.pool_size, self.counting, self.merge = int(pool_size), True, larger.merge
+        self.gate, self.back = larger.gate, larger.back
         self.final = _FirstOutputs(larger.final, pool_size + 1)
         self.tally = None if larger.tally is None else _FirstOutputs(larger.tally, pool_size + 1)
 
@@ -200,3 +185,70 @@ def _own_back(backbone: SplitBackbone, outputs: int) -> tuple[nn.Sequential, nn.
     for parameter in (*back.parameters(), *final.parameters()):
         parameter.requires_grad_(True)  # the backbone may have been frozen to cache its front features
     return back, final
+
+
+def merge_pools(features: Tensor, pools: Tensor | ArrayLike) -> Tensor:
+    """The paper's SFM: entry-wise maximum over the front features of each pool's images.
+
+    The maximum is taken place by place, so that m maps exist at a time and not m·r, and the memory layout
+    (channels first or last) is kept. An empty place repeats the pool's first image, which changes no
+    maximum. The gradient of an entry goes to the image that it came from.
+
+    Args:
+        features: Front features of n images.  # (n, C, H, W)
+        pools: Image numbers of each pool, −1 where a place is empty.  # (m, r)
+
+    Returns:
+        Merged features.  # (m, C, H, W)
+
+    Raises:
+        ValueError: A pool holds no image, or an image that is not there.
+    """
+    places = _filled_places(pool_table(pools), len(features), features.device)
+    # Rows of a plain matrix: gathering from channels-last maps directly is up to 100 times slower in torch.
+    channels_last = features.is_contiguous(memory_format=torch.channels_last)
+    maps = features.permute(0, 2, 3, 1) if channels_last else features
+    rows = maps.flatten(1)
+    merged = rows.index_select(0, places[0])
+    for place in places[1:].unbind():
+        merged = torch.maximum(merged, rows.index_select(0, place))
+    merged = merged.unflatten(1, maps.shape[1:])
+    return merged.permute(0, 3, 1, 2) if channels_last else merged
+
+
+def sum_pools(maps: Tensor, pools: Tensor | ArrayLike) -> Tensor:
+    """Sums over each pool's images of small maps; an image that is named twice counts once.
+
+    Args:
+        maps: Maps of n images.  # (n, K, H, W)
+        pools: Image numbers of each pool, −1 where a place is empty.  # (m, r)
+
+    Returns:
+        Sums.  # (m, K, H, W)
+    """
+    table = pool_table(pools).to(device=maps.device, dtype=torch.int64)
+    held = torch.zeros(len(table), len(maps) + 1, dtype=maps.dtype, device=maps.device)
+    held.scatter_(1, torch.where(table == NO_IMAGE, len(maps), table), 1.0)
+    return (held[:, :-1] @ maps.flatten(1)).unflatten(1, maps.shape[1:])
+
+
+def pool_table(pools: Tensor | ArrayLike) -> Tensor:
+    """Pools as an integer tensor, checked.  # (m, r)."""
+    table = pools if isinstance(pools, Tensor) else torch.from_numpy(np.array(pools))
+    if table.ndim != 2 or table.is_floating_point() or 0 in table.shape:
+        raise ValueError(f"pools is an integer table (pools, places); got {table.dtype} {tuple(table.shape)}")
+    return table
+
+
+def _filled_places(table: Tensor, images: int, device: torch.device) -> Tensor:
+    """Image numbers place by place, empty places filled with the pool's first image.  # (r, m)."""
+    table = table.to(device=device, dtype=torch.int64)
+    present = table != NO_IMAGE
+    empty = (~present.any(dim=1)).nonzero()
+    if len(empty):
+        raise ValueError(f"pool {int(empty[0])} holds no image; leave empty pools out")
+    wrong = table[present & ((table < 0) | (table >= images))]
+    if len(wrong):
+        raise ValueError(f"a pool names image {int(wrong[0])}, but there are features of {images} images")
+    first = table.gather(1, present.int().argmax(dim=1, keepdim=True))
+    return torch.where(present, table, first).T.contiguous()

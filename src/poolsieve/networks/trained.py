@@ -31,10 +31,8 @@ Counting = Literal["shared", "separate"]
 MODEL_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 FORMAT_VERSION = 1
-_NEEDED = (
-    *("format", "backbone", "cut", "input_size", "pool_sizes", "counting", "merge", "gate_width"),
-    *("tallies", "glance"),
-)
+_SHAPE = ("pool_sizes", "merge", "gate_width", "tallies", "counting", "glance")
+_NEEDED = ("format", "backbone", "cut", "input_size", *_SHAPE)
 
 
 @dataclass(frozen=True)
@@ -56,6 +54,29 @@ class TrainedModel:
     gate: Gate
     merge: Merge
     glance: GlanceNetwork | None = None
+
+    @classmethod
+    def new(
+        cls,
+        backbone: SplitBackbone,
+        pool_sizes: Sequence[int],
+        *,
+        merge: Merge,
+        gate_width: int,
+        tallies: bool,
+        counting: Counting,
+        glance: Mapping[str, Any] | None,
+    ) -> TrainedModel:
+        """Networks that have not learnt, on a backbone that may have; a glance by its shrink and stop."""
+        gate = Gate(backbone.feature_shape[0], gate_width, tallies=tallies)
+        return cls(
+            backbone,
+            IndividualNetwork(backbone),
+            counting_networks(backbone, pool_sizes, merge, gate, shared=counting == "shared"),
+            gate,
+            merge,
+            None if glance is None else GlanceNetwork(backbone, **glance),
+        )
 
     def load_weights(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """Give all parts their weights, named as in `parts`, and make them ready to run.
@@ -119,7 +140,7 @@ def save_model(folder: Path, model: TrainedModel, entries: dict[str, Any]) -> No
     """
     tensors = copied_tensors({f"{prefix}.": part for prefix, part in model.parts().items()})
     write_atomically(folder / MODEL_FILE, save(tensors))
-    backbone = model.backbone
+    backbone, glance = model.backbone, model.glance
     config = {
         "format": FORMAT_VERSION,
         "poolsieve": __version__,
@@ -135,9 +156,7 @@ def save_model(folder: Path, model: TrainedModel, entries: dict[str, Any]) -> No
         "merge": model.merge,
         "gate_width": model.gate.width,
         "tallies": bool(model.gate.tallies),
-        "glance": None
-        if model.glance is None
-        else {"shrink": model.glance.shrink, "stop": model.glance.stop},
+        "glance": None if glance is None else {"shrink": glance.shrink, "stop": glance.stop},
         **entries,
     }
     write_atomically(folder / CONFIG_FILE, (json.dumps(config, indent=2) + "\n").encode())
@@ -164,18 +183,7 @@ def load_model(folder: Path, backbone: SplitBackbone | None = None) -> TrainedMo
             f"{folder} was trained on images of {size} pixels, but the backbone given takes "
             f"{backbone.input_size}"
         )
-    gate = Gate(backbone.feature_shape[0], config["gate_width"], tallies=config["tallies"])
-    merge: Merge = config["merge"]
-    model = TrainedModel(
-        backbone=backbone,
-        individual=IndividualNetwork(backbone),
-        counting=counting_networks(
-            backbone, config["pool_sizes"], merge, gate, shared=config["counting"] == "shared"
-        ),
-        gate=gate,
-        merge=merge,
-        glance=GlanceNetwork(backbone, **config["glance"]) if config["glance"] else None,
-    )
+    model = TrainedModel.new(backbone, **{name: config[name] for name in _SHAPE})
     tensors, _ = read_safetensors(folder / MODEL_FILE)
     try:
         model.load_weights(tensors)
@@ -196,5 +204,4 @@ def _read_config(file: Path) -> dict[str, Any]:
         raise ValueError(
             f"{file} has format {config['format']}; this version of poolsieve reads format {FORMAT_VERSION}"
         )
-    values: dict[str, Any] = config
-    return values
+    return dict(config)

@@ -16,8 +16,8 @@ from poolsieve.bundles.config import OUTLIER_FILE
 from poolsieve.calibration import Calibration, draw_confusion, draw_roc
 from poolsieve.files import write_atomically
 from poolsieve.folders import DISK_FULL, check_folder
-from poolsieve.networks import Gate, GlanceNetwork, IndividualNetwork, SplitBackbone, load_backbone
-from poolsieve.networks.trained import TrainedModel, counting_networks, save_model
+from poolsieve.networks import SplitBackbone, load_backbone
+from poolsieve.networks.trained import TrainedModel, save_model
 from poolsieve.progress import Reporter, RunClock
 from poolsieve.training.checkpoints import PhaseState
 from poolsieve.training.data import check_data, fit_resize_mode, load_data, training_shapes
@@ -96,7 +96,16 @@ def _train_all(features: SplitFeatures, out: Path, *, task: str) -> dict[str, An
     """Train, calibrate and measure in a folder that is ours."""
     dataset, settings, reporter = features.dataset, features.settings, features.reporter
     torch.manual_seed(settings.seed)
-    model = _new_model(features.backbone, settings)
+    glance = settings.glance
+    model = TrainedModel.new(
+        features.backbone,
+        settings.pool_sizes,
+        merge=settings.merge,
+        gate_width=settings.gate_width,
+        tallies=settings.tallies,
+        counting=settings.counting,
+        glance=None if glance is None else {"shrink": glance.shrink, "stop": glance.stop},
+    )
     reporter.clock = RunClock(expected_work(model, dataset, settings))
     cached = cache(features.cached)
     phases = _Phases(features, out)
@@ -185,22 +194,6 @@ def _write_calibration(out: Path, calibration: Calibration) -> None:
     draw_roc({name: curve for name, curve in curves.items() if curve is not None}, out / "roc.png")
     for size, part in calibration.counting.items():
         draw_confusion(part.confusion, out / f"confusion-{size}.png")
-
-
-def _new_model(backbone: SplitBackbone, settings: TrainingSettings) -> TrainedModel:
-    gate = Gate(backbone.feature_shape[0], settings.gate_width, tallies=settings.tallies)
-    return TrainedModel(
-        backbone=backbone,
-        individual=IndividualNetwork(backbone),
-        counting=counting_networks(
-            backbone, settings.pool_sizes, settings.merge, gate, shared=settings.counting == "shared"
-        ),
-        gate=gate,
-        merge=settings.merge,
-        glance=None
-        if settings.glance is None
-        else GlanceNetwork(backbone, settings.glance.shrink, settings.glance.stop),
-    )
 
 
 def _train_front(model: TrainedModel, features: SplitFeatures, phases: _Phases) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from poolsieve.images.datasets import SPLITS, ImageDataset
-from poolsieve.networks import multiply_adds
-from poolsieve.networks.cost import stage_multiply_adds
+from poolsieve.networks import multiply_adds, stage_multiply_adds
 from poolsieve.networks.trained import TrainedModel
 from poolsieve.training.sampling import balanced_number
 from poolsieve.training.settings import TrainingSettings

@@ -23,10 +23,6 @@ class GlanceNetwork(nn.Module):
         shrink: How many times smaller height and width become; whole, and a divisor of the input size.
         stop: The copy ends after this cut point; None copies the whole backbone. The last stages tell a
             thousand classes apart and are the largest part of the file.
-
-    Attributes:
-        shrink: As given.
-        stop: As given.
     """
 
     def __init__(self, backbone: SplitBackbone, shrink: int = 2, stop: str | None = None) -> None:
@@ -36,8 +32,7 @@ class GlanceNetwork(nn.Module):
                 f"shrink is {shrink}, but must divide the {backbone.input_size} pixels that "
                 f"{backbone.name} takes"
             )
-        self.shrink = shrink
-        self.stop = stop
+        self.shrink, self.stop = shrink, stop
         self.body = copy.deepcopy(backbone.segment(None, stop))
         width = backbone.feature_width if stop is None else backbone.stage_shapes[stop][0]
         self.final = nn.Linear(width, 1)

@@ -1,0 +1,46 @@
+"""What the parts of a bundle's networks cost, in multiply-adds or what is measured in their place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from poolsieve.strict_json import FromZero
+
+
+@dataclass(frozen=True)
+class MultiplyAdds:
+    """Cost of the parts of a bundle's networks for one image or one pool, in multiply-adds.
+
+    Attributes:
+        front: Image to front features, once per image.
+        back: Front or merged features to the vector before the final layer, once per pool or retest.
+        final: The last linear layer.
+        gate: The gate with the cheap head, once per image; 0 if there is none.
+        glance: The glance at a shrunken image, once per image; 0 if there is none.
+    """
+
+    front: FromZero
+    back: FromZero
+    final: FromZero
+    gate: FromZero = 0
+    glance: FromZero = 0
+
+    @property
+    def whole(self) -> int:
+        """One individual test: front, back and final layer."""
+        return self.front + self.back + self.final
+
+    @property
+    def front_share(self) -> float:
+        """The front's share f of one individual test."""
+        return self.front / self.whole
+
+    @property
+    def gate_share(self) -> float:
+        """The gate's cost as a share of one individual test."""
+        return self.gate / self.whole
+
+    @property
+    def glance_share(self) -> float:
+        """The glance's cost as a share of one individual test."""
+        return self.glance / self.whole
