@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,12 +22,12 @@ from poolsieve.serving.service import Service
 _DESCRIPTION = "Image moderation by pooled tests, cheap first looks and plans."
 
 
-def create_app(service: Service, *, routers: Sequence[APIRouter] = ()) -> FastAPI:
+def create_app(service: Service, *, mounts: Mapping[str, Any] | None = None) -> FastAPI:
     """The application of a service.
 
     Args:
         service: Answers; it is started and stopped with the application.
-        routers: Further pages, such as those for reviewers.
+        mounts: Further applications by their path, such as the pages for reviewers.
     """
 
     @asynccontextmanager
@@ -43,8 +43,8 @@ def create_app(service: Service, *, routers: Sequence[APIRouter] = ()) -> FastAP
     app.include_router(moderate_router(service))
     app.include_router(job_router(service))
     app.include_router(_health_router(service))
-    for router in routers:
-        app.include_router(router)
+    for path, mounted in (mounts or {}).items():
+        app.mount(path, mounted)
     app.add_middleware(_Measured, service=service)
     return app
 

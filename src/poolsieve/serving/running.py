@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import uvicorn
-from fastapi import APIRouter
 
 from poolsieve.serving.app import create_app
 from poolsieve.serving.connections import Server, guarded_protocol
@@ -38,15 +37,15 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def make_server(service: Service, *, routers: Sequence[APIRouter] = (), **settings: Any) -> Server:
+def make_server(service: Service, *, mounts: Mapping[str, Any] | None = None, **settings: Any) -> Server:
     """A server for a service.
 
     Args:
         service: Answers.
-        routers: Further pages.
+        mounts: Further applications by their path.
         settings: uvicorn's.
     """
-    app = create_app(service, routers=routers)
+    app = create_app(service, mounts=mounts)
     config = uvicorn.Config(
         app,
         http=guarded_protocol(service.door),
@@ -67,11 +66,11 @@ def serve(
     service: Service,
     listening: socket.socket,
     *,
-    routers: Sequence[APIRouter] = (),
+    mounts: Mapping[str, Any] | None = None,
     on_ready: Callable[[], None] | None = None,
 ) -> None:
     """Serve until a signal says to end; all who have come are answered first."""
-    server = make_server(service, routers=routers)
+    server = make_server(service, mounts=mounts)
     if on_ready is not None:
         startup = server.startup
 
