@@ -13,10 +13,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from evaluation_section import section
+
 from poolsieve.bundles import load_bundle
 from poolsieve.evaluation.evaluate import evaluate
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
-from poolsieve.evaluation.report_markdown import section
 from poolsieve.evaluation.simulate import PAPER_PREVALENCES
 from poolsieve.images.datasets import load_dataset
 from poolsieve.progress import Reporter

@@ -12,10 +12,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from evaluation_section import put_section, section, write_figures
+
 from poolsieve.bundles import load_bundle
 from poolsieve.evaluation.evaluate import evaluate
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
-from poolsieve.evaluation.report_markdown import put_section, section, write_figures
 from poolsieve.evaluation.report_page import write_report
 from poolsieve.evaluation.simulate import PAPER_PREVALENCES
 from poolsieve.images.datasets import load_dataset

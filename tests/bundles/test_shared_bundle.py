@@ -112,7 +112,7 @@ def test_readings_of_both_sizes_are_remembered_apart(shared, tmp_path):
     )
     numbers, pools = np.arange(6), np.array([[0, 1], [4, 5]])
     for known in (False, True):  # the second time from the file
-        with PoolCache(tmp_path / "pools.log") as cache:
+        with PoolCache(tmp_path / "pools.db") as cache:
             networks = RecordedNetworks(records, engine, cache)
             for size in (2, 4):
                 found = networks.pooled(numbers, numbers, pools, size)

@@ -7,6 +7,7 @@ from shutil import copy
 
 import numpy as np
 import pytest
+from evaluation_section import section, write_figures
 from small_bundle import write_data
 
 from poolsieve.engines.base import Engine
@@ -21,7 +22,6 @@ from poolsieve.evaluation.report_figures import (
     plot_savings,
     rows_of,
 )
-from poolsieve.evaluation.report_markdown import section, write_figures
 from poolsieve.evaluation.report_page import headline, page, tables
 from poolsieve.evaluation.results import EvaluationRow, ImageErrors, Saving, savings, sensitivity_at
 from poolsieve.images.datasets import load_dataset

@@ -50,7 +50,7 @@ def test_a_scheme_on_records_decides_as_in_moderation(bundle, images, tmp_path, 
     )
     moderator = Moderator(bundle, engine, made, seed=5, reading_threads=1)
     verdicts = list(moderator.moderate([str(images.files[k]) for k in mixture.images]))
-    with PoolCache(tmp_path / "pools.log") as cache:
+    with PoolCache(tmp_path / "pools.db") as cache:
         networks = RecordedNetworks(records, engine, cache)
         likelihoods = LikelihoodModel(bundle.calibration)
         for _ in range(2):  # the second time from cache

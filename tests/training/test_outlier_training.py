@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from drawn_shapes import small_backbone
+from evaluation_section import section
 
 from poolsieve.bundles import load_bundle, verify_bundle
 from poolsieve.calibration import Calibration
@@ -18,7 +19,6 @@ from poolsieve.evaluation.feature_cache import record_images
 from poolsieve.evaluation.mixtures import draw_mixture
 from poolsieve.evaluation.recorded_networks import RecordedNetworks
 from poolsieve.evaluation.recorded_splits import images_of
-from poolsieve.evaluation.report_markdown import section
 from poolsieve.evaluation.report_page import page
 from poolsieve.evaluation.scheme_runs import run_scheme
 from poolsieve.export import export_run, save_bundle

@@ -36,14 +36,15 @@ from poolsieve.evaluation.recorded_splits import (
     recalibrated,
 )
 from poolsieve.evaluation.results import (
+    OFF_TOPIC,
     ConfusionTable,
     Evaluation,
     EvaluationRow,
     ImageErrors,
     TwoObjects,
+    Wording,
     savings,
 )
-from poolsieve.evaluation.wording import OFF_TOPIC, Wording
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.progress import Reporter
 from poolsieve.schemes import LikelihoodModel

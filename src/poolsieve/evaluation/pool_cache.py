@@ -1,28 +1,20 @@
 """What networks said of pools, kept on disk as it comes: equal pools of equal images are read once.
 
-The file is a log of records, each with a checksum. A run that was killed leaves at most one unfinished
-record, which the next run drops.
+A database of rows with checksums. A run that was killed loses what it was writing, and no more.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import struct
+import sqlite3
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
-_HEADER = struct.Struct("<IIII")
-"""Rows, columns, checksum of keys and numbers, checksum of what stands before."""
 _KEY = 16
-_LARGEST = 1 << 28
-"""Numbers in a record at most; more must be damage."""
 
 
 class PoolCache:
@@ -37,20 +29,31 @@ class PoolCache:
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self._rows: dict[bytes, NDArray[np.float32]] = {}
-        self._stream: IO[bytes] | None = None
+        self._rows: dict[bytes, bytes] = {}
+        self._file: sqlite3.Connection | None = None
         self.recalled = self.computed = 0
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._stream = path.open("a+b")
-            self._read()
+            try:
+                self._open(path)
+            except sqlite3.DatabaseError:  # damaged; what it held is computed again
+                self.close()
+                for ending in ("", "-wal", "-shm"):
+                    Path(f"{path}{ending}").unlink(missing_ok=True)
+                self._open(path)
+
+    def _open(self, path: Path) -> None:
+        self._file = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._file.execute("PRAGMA journal_mode = WAL")  # no waiting for the disk at every row
+        columns = "key BLOB PRIMARY KEY, row BLOB, checksum INTEGER"
+        self._file.execute(f"CREATE TABLE IF NOT EXISTS pools ({columns})")
+        stored = self._file.execute("SELECT key, row, checksum FROM pools")
+        self._rows = {key: row for key, row, checksum in stored if zlib.crc32(key + row) == checksum}
 
     def __enter__(self) -> PoolCache:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __len__(self) -> int:
@@ -58,11 +61,9 @@ class PoolCache:
 
     def close(self) -> None:
         """Write what is left to the disk."""
-        if self._stream is not None:
-            self._stream.flush()
-            os.fsync(self._stream.fileno())
-            self._stream.close()
-            self._stream = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def recall(
         self,
@@ -92,37 +93,13 @@ class PoolCache:
         if missing:
             self.computed += len(missing)
             table = np.ascontiguousarray(compute(members[missing]), dtype="<f4")
-            self._write([keys[k] for k in missing], table)
-        return np.stack([self._rows[key] for key in keys])
+            self._write({keys[k]: row.tobytes() for k, row in zip(missing, table, strict=True)})
+        return np.frombuffer(bytearray().join(self._rows[key] for key in keys), "<f4").reshape(len(keys), -1)
 
-    def _write(self, keys: list[bytes], table: NDArray[np.float32]) -> None:
-        self._rows.update(zip(keys, table, strict=True))
-        if self._stream is not None:
-            data = b"".join(keys) + table.tobytes()
-            head = struct.pack("<III", *table.shape, zlib.crc32(data))
-            self._stream.write(head + struct.pack("<I", zlib.crc32(head)) + data)
-            self._stream.flush()
-
-    def _read(self) -> None:
-        """Read all whole records, and drop what follows the last of them."""
-        stream = self._stream
-        assert stream is not None
-        stream.seek(0)
-        whole = 0
-        while True:
-            head = stream.read(_HEADER.size)
-            if len(head) < _HEADER.size:
-                break
-            rows, columns, checksum, own = _HEADER.unpack(head)
-            if zlib.crc32(head[:-4]) != own or rows * columns > _LARGEST:
-                break
-            size = rows * (_KEY + 4 * columns)
-            data = stream.read(size)
-            if len(data) < size or zlib.crc32(data) != checksum:
-                break
-            keys = [data[start : start + _KEY] for start in range(0, rows * _KEY, _KEY)]
-            table = np.frombuffer(data, dtype="<f4", offset=rows * _KEY).reshape(rows, columns)
-            self._rows.update(zip(keys, table, strict=True))
-            whole = stream.tell()
-        stream.truncate(whole)
-        stream.seek(0, os.SEEK_END)
+    def _write(self, rows: dict[bytes, bytes]) -> None:
+        self._rows |= rows
+        if self._file is not None:
+            self._file.execute("BEGIN")
+            entries = ((key, row, zlib.crc32(key + row)) for key, row in rows.items())
+            self._file.executemany("INSERT OR REPLACE INTO pools VALUES (?, ?, ?)", entries)
+            self._file.execute("COMMIT")

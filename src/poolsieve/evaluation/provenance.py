@@ -17,7 +17,7 @@ from poolsieve.progress import duration
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
     from poolsieve.evaluation.evaluation_plan import EvaluationPlan
-    from poolsieve.evaluation.wording import Wording
+    from poolsieve.evaluation.results import Wording
 
 
 def describe_data(

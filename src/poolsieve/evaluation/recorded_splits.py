@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
     from poolsieve.engines.base import Engine
 
-_POOLS_FILE = "pools.log"
+_POOLS_FILE = "pools.db"
 
 
 @dataclass(frozen=True)

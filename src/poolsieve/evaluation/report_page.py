@@ -57,15 +57,11 @@ def tables(evaluation: Evaluation) -> dict[str, list[dict[str, object]]]:
         for read, pools in enumerate(row)
     ]
     two = evaluation.two_objects
-    objects: list[dict[str, object]] = (
-        []
-        if two is None
-        else [
-            {"objects": objects, "read": read, "pools": pools}
-            for objects, readings in ((1, two.single), (2, two.double))
-            for read, pools in enumerate(readings)
-        ]
-    )
+    objects: list[dict[str, object]] = [
+        {"objects": objects, "read": read, "pools": pools}
+        for objects, readings in (() if two is None else ((1, two.single), (2, two.double)))
+        for read, pools in enumerate(readings)
+    ]
     errors: list[dict[str, object]] = [
         {"kind": kind, "file": str(image.file), "draws": image.draws, "wrong": image.wrong}
         for kind, images in (("missed", evaluation.missed), ("false flag", evaluation.false_flags))

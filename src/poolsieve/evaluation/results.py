@@ -11,11 +11,21 @@ from numpy.typing import NDArray
 
 from poolsieve.evaluation.metrics import Detection
 from poolsieve.evaluation.mixtures import Mixture
-from poolsieve.evaluation.wording import Wording
 from poolsieve.statistics import Proportion, proportion
 
 EQUAL_DETECTION = 0.01
 """A method detects as well as individual testing if neither sensitivity nor specificity is lower by more."""
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What a report calls the images that are to be flagged, and the others."""
+
+    bad: str = "bad"
+    ordinary: str = "ordinary"
+
+
+OFF_TOPIC = Wording("off-topic", "on-topic")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 import pytest
-
-from poolsieve.evaluation.report_markdown import put_section
+from evaluation_section import put_section
 
 BEGIN, END = "<!-- evaluation of cars: begin -->", "<!-- evaluation of cars: end -->"
 
