@@ -10,19 +10,22 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from poolsieve.cli.class_folders import ClearFolders, FlaggedFolders
+from poolsieve.cli.shared_options import (
+    BundleArgument,
+    ClearFolders,
+    EngineName,
+    FlaggedFolders,
+    LabelledImages,
+    Threads,
+)
 
 if TYPE_CHECKING:
-    from poolsieve.bundles import Bundle, BundleConfig
+    from poolsieve.bundles import Bundle
 
 app = typer.Typer(
     no_args_is_help=True,
     help="Bundles: trained networks in folders that can be checked, moved and run without torch.",
 )
-
-BundleArgument = Annotated[
-    str, typer.Argument(help="Folder of a bundle, or name of one that comes with poolsieve.")
-]
 
 
 @app.command("list")
@@ -74,8 +77,7 @@ def show(
     if card:
         typer.echo(loaded.read(CARD_FILE).decode())
         return
-    for name, value in _description(loaded):
-        typer.echo(f"{name + ':':<15}{value}")
+    _print_description(loaded)
 
 
 @app.command()
@@ -134,26 +136,19 @@ def export(
     from poolsieve.export import export_run
 
     text = "" if notes is None else notes.read_text()
-    bundle = export_run(run, out, precision=precision, weights=weights, notes=text)
-    for name, value in _description(bundle):
-        typer.echo(f"{name + ':':<15}{value}")
+    _print_description(export_run(run, out, precision=precision, weights=weights, notes=text))
 
 
 @app.command()
 def record(
     bundle: BundleArgument,
-    data: Annotated[
-        Path,
-        typer.Argument(help="Labelled images: a folder of class folders, or a CSV file.", show_default=False),
-    ],
+    data: LabelledImages,
     split: Annotated[
         Literal["val", "test", "train"],
         typer.Option(help="Part of the data; not one that the networks were trained on."),
     ] = "val",
-    engine: Annotated[
-        Literal["auto", "openvino", "onnxruntime", "torch"], typer.Option(help="What runs the networks.")
-    ] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Threads that the networks run on.")] = None,
+    engine: EngineName = "auto",
+    threads: Threads = None,
     seed: Annotated[int, typer.Option(help="Decides which pools are drawn.")] = 0,
     flagged: FlaggedFolders = None,
     clear: ClearFolders = None,
@@ -171,8 +166,7 @@ def record(
         flagged=flagged or (),
         clear=clear or (),
     )
-    for name, value in _description(changed):
-        typer.echo(f"{name + ':':<15}{value}")
+    _print_description(changed)
 
 
 @app.command()
@@ -180,8 +174,7 @@ def replan(bundle: BundleArgument) -> None:
     """Make a bundle's plans anew from its recordings, as after an update that changed how plans are made."""
     from poolsieve.export.recording import replan_bundle
 
-    for name, value in _description(replan_bundle(bundle)):
-        typer.echo(f"{name + ':':<15}{value}")
+    _print_description(replan_bundle(bundle))
 
 
 def _location(path: Path) -> str:
@@ -190,22 +183,23 @@ def _location(path: Path) -> str:
     return path.name if path.parent == SHIPPED else str(path)
 
 
-def _pool_sizes(config: BundleConfig) -> str:
-    sizes = ", ".join(map(str, config.pool_sizes))
-    return f"{sizes}, counted by one network" if config.counting == "shared" else sizes
+def _print_description(bundle: Bundle) -> None:
+    for name, value in _description(bundle):
+        typer.echo(f"{name + ':':<15}{value}")
 
 
 def _description(bundle: Bundle) -> list[tuple[str, str]]:
     config, calibration = bundle.config, bundle.calibration
     cost = config.cost
     size = sum(record.bytes for record in config.files.values())
+    one_network = ", counted by one network" if config.counting == "shared" else ""
     lines = [
         ("bundle", str(bundle.path)),
         ("hash", bundle.hash),
         ("task", f"{config.task} ({config.kind})"),
         ("backbone", f"{config.backbone} at {config.input_size} px, cut after {config.cut}"),
         ("features", f"{' × '.join(map(str, config.feature_shape))}, merged by {config.merge} maximum"),
-        ("pool sizes", _pool_sizes(config)),
+        ("pool sizes", ", ".join(map(str, config.pool_sizes)) + one_network),
         (
             "cost",
             f"{cost.whole / 1e6:.1f} million multiply-adds for one test, front {cost.front_share:.3f}, "
@@ -227,11 +221,10 @@ def _description(bundle: Bundle) -> list[tuple[str, str]]:
         recordings = bundle.recordings()
         bad = int(recordings.bad.sum())
         recorded = f"{bad} bad and {len(recordings.bad) - bad} clear images, to plan from"
-    lines.append(("recordings", recorded))
-    lines.append(("model card", f"poolsieve bundles show {_location(bundle.path)} --card"))
-    made_by = ", ".join(f"{name} {version}" for name, version in config.versions.items())
-    lines += [
+    return [
+        *lines,
+        ("recordings", recorded),
+        ("model card", f"poolsieve bundles show {_location(bundle.path)} --card"),
         ("files", f"{len(config.files) + 1}, {size / 1e6:.1f} MB, weights {config.precision}"),
-        ("made by", made_by),
+        ("made by", ", ".join(f"{name} {version}" for name, version in config.versions.items())),
     ]
-    return lines

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from poolsieve.cli.saying import say
+from poolsieve.cli.shared_options import AnyMatrix
+
 if TYPE_CHECKING:
     from poolsieve.designs import Pooling
 
@@ -68,12 +71,7 @@ def design(
             "of 0 and 1 with one line per pool.",
         ),
     ] = None,
-    any_matrix: Annotated[
-        bool,
-        typer.Option(
-            "--any-matrix", help="With --load: also take a matrix that is not balanced or overlaps more."
-        ),
-    ] = False,
+    any_matrix: AnyMatrix = False,
     out: Annotated[
         Path | None,
         typer.Option(help="Write the design: .npz compact, any other ending a text matrix of 0 and 1."),
@@ -119,7 +117,9 @@ def design(
         "probability": probability,
     }
     given = {name: value for name, value in sizes.items() if value is not None}
-    scheme = _make(kind, given, seed) if load is None else _read(load, given, any_matrix)
+    if load is not None and given:
+        raise ValueError(f"--load describes the design in a file, so it takes no {_options(given)}")
+    scheme = _make(kind, given, seed) if load is None else load_design(load, any_matrix)
     description = describe(scheme, bad)
 
     console = Console()
@@ -137,7 +137,7 @@ def design(
         assert drawn is not None
         written.append(save_figure(drawn, figure))
     for path in written:
-        console.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
+        say(console, f"wrote {path}")
 
 
 def _make(kind: Kind, given: dict[str, int | float], seed: int) -> Pooling:
@@ -161,18 +161,17 @@ def _make(kind: Kind, given: dict[str, int | float], seed: int) -> Pooling:
     return make(**given, **seeded)  # type: ignore[operator]
 
 
-def _read(path: Path, given: dict[str, int | float], any_matrix: bool) -> Pooling:
+def load_design(path: Path, any_matrix: bool) -> Pooling:
+    """The design in a file, which must be balanced with single overlaps unless any matrix will do."""
     from poolsieve.designs import Pooling, PoolingDesign
 
-    if given:
-        raise ValueError(f"--load describes the design in a file, so it takes no {_options(given)}")
     scheme = Pooling.load(path)
     if any_matrix:
         return scheme
     try:
         return PoolingDesign(scheme.pools, scheme.images)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}; --any-matrix describes it all the same") from None
+        raise ValueError(f"{path}: {error}; --any-matrix takes it all the same") from None
 
 
 def _options(names: Iterable[str]) -> str:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from poolsieve.cli.class_folders import ClearFolders, FlaggedFolders
+from poolsieve.cli.saying import say
+from poolsieve.cli.shared_options import (
+    BundleArgument,
+    ClearFolders,
+    EngineName,
+    FlaggedFolders,
+    LabelledImages,
+    Prevalences,
+    RunSeed,
+    Threads,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,26 +26,12 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    bundle: Annotated[
-        str,
-        typer.Argument(
-            help="Folder of a bundle, or the name of one that comes with poolsieve.", show_default=False
-        ),
-    ],
-    data: Annotated[
-        Path,
-        typer.Argument(
-            help="Labelled images: a folder \\[split/]class/images, or a CSV file,label\\[,split].",
-            show_default=False,
-        ),
-    ],
+    bundle: BundleArgument,
+    data: LabelledImages,
     report: Annotated[
         Path, typer.Option(help="Folder of the report: report.html and tables.", show_default=False)
     ],
-    prevalences: Annotated[
-        list[float] | None,
-        typer.Option("--prevalence", "-p", help="Share of bad images; repeat. Default: the paper's nine."),
-    ] = None,
+    prevalences: Prevalences = None,
     images: Annotated[int, typer.Option(help="Images in the mixture at each prevalence.")] = 100_000,
     tuning_images: Annotated[
         int | None,
@@ -67,7 +63,7 @@ def evaluate(
             "have their defaults.",
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Makes the run repeatable.")] = 0,
+    seed: RunSeed = 0,
     timing_images: Annotated[
         int, typer.Option(help="Images that wall-clock times are taken of, from files on; 0 takes none.")
     ] = 500,
@@ -91,10 +87,8 @@ def evaluate(
     any_task: Annotated[
         bool, typer.Option("--any-task", help="Go on although the bundle does not seem to know the task.")
     ] = False,
-    engine: Annotated[
-        Literal["auto", "openvino", "onnxruntime", "torch"], typer.Option(help="What runs the networks.")
-    ] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Threads that the networks run on.")] = None,
+    engine: EngineName = "auto",
+    threads: Threads = None,
     cache_dir: Annotated[
         Path | None,
         typer.Option(
@@ -124,7 +118,6 @@ def evaluate(
     from poolsieve.images.datasets import load_dataset
     from poolsieve.pages import templates
     from poolsieve.progress import Reporter
-    from poolsieve.shown_text import shown
 
     # What can be refused is refused before the long work.
     if all_test and (split is not None or tuning_split is not None):
@@ -167,8 +160,8 @@ def evaluate(
     write_report(evaluation, report, thumbnails=thumbnails)
     console = Console()
     console.print(_table(evaluation))
-    console.print(shown(headline(evaluation).replace("**", "")), markup=False, highlight=False)
-    console.print(shown(f"report: {report / PAGE}"), markup=False, highlight=False, soft_wrap=True)
+    say(console, headline(evaluation).replace("**", ""))
+    say(console, f"report: {report / PAGE}")
 
 
 def _table(evaluation: Evaluation) -> Table:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from poolsieve.cli.saying import say
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -98,10 +100,10 @@ def plan(
     console = Console()
     _print_choices(choices, runners_up, console, projection=front_share)
     if figure is not None:
-        console.print(f"drew {draw_frontier(choices, figure)}", markup=False, soft_wrap=True)
+        say(console, f"drew {draw_frontier(choices, figure)}")
     if out is not None:
         save_plan(choices.best, out, bundle=loaded.hash)
-        console.print(f"wrote {out}", markup=False, highlight=False, soft_wrap=True)
+        say(console, f"wrote {out}")
 
 
 def _price(bundle: Bundle, front_share: float | None, measured: bool) -> Price:
@@ -128,21 +130,19 @@ def _print_choices(choices: Choices, runners_up: int, console: Console, *, proje
     from rich.table import Table
 
     if projection is not None:
-        console.print(
-            f"projection to a network with front share {projection}, as if it read like the bundle's",
-            highlight=False,
+        say(
+            console, f"projection to a network with front share {projection}, as if it read like the bundle's"
         )
     best = choices.best
     asked = f"sensitivity ≥ {choices.least_sensitivity:.4f}, specificity ≥ {choices.least_specificity:.4f}"
     if not best.meets_target:
-        console.print(
+        say(
+            console,
             f"no scheme reaches {asked}. Every flag is in the end the individual network's, or a guess of "
             "pools that know less, and that network itself reaches at most sensitivity "
             f"{best.sensitivity.value:.4f} at specificity {best.specificity.value:.4f} (threshold "
             f"{best.parameters['threshold']}) on the recorded images. Ask for less, or train a better "
             "network.",
-            highlight=False,
-            markup=False,
         )
     table = Table(title=f"prevalence {best.prevalence:g}: {asked}")
     for column in ("plan", "sensitivity", "specificity", "lost to individual testing", "cost"):
@@ -155,7 +155,7 @@ def _print_choices(choices: Choices, runners_up: int, console: Console, *, proje
         table.add_row(*_row(choices.individual))
     console.print(table, highlight=False)
     for line in (*choices.left_out, *([] if best.note is None else [best.note])):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        say(console, line)
 
 
 def _row(one: Plan) -> tuple[str, ...]:

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from poolsieve.cli.design import load_design
+from poolsieve.cli.saying import say
+from poolsieve.cli.shared_options import AnyMatrix, Prevalences, RunSeed
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -39,10 +43,7 @@ def simulate(
             "[bold]poolsieve design --out[/]); repeat for several.",
         ),
     ] = ["100,8,4"],  # noqa: B006 (typer copies it)
-    any_matrix: Annotated[
-        bool,
-        typer.Option("--any-matrix", help="Also take design files that are not balanced or overlap more."),
-    ] = False,
+    any_matrix: AnyMatrix = False,
     noises: Annotated[
         list[str],
         typer.Option(
@@ -52,10 +53,7 @@ def simulate(
             "with the confusion matrix P(reading | true count), one row a true count; repeat for several.",
         ),
     ] = ["study"],  # noqa: B006
-    prevalences: Annotated[
-        list[float] | None,
-        typer.Option("--prevalence", "-p", help="Share of bad images; repeat. Default: the paper's nine."),
-    ] = None,
+    prevalences: Prevalences = None,
     chunks: Annotated[int, typer.Option(help="Chunks to measure on, at each prevalence.")] = 1000,
     tuning_chunks: Annotated[
         int,
@@ -65,7 +63,7 @@ def simulate(
         float,
         typer.Option(help="Correlation of errors across the pools of one image, 0 to 1."),
     ] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Makes the run repeatable.")] = 0,
+    seed: RunSeed = 0,
     plugins: Annotated[
         list[str] | None,
         typer.Option(
@@ -133,15 +131,15 @@ def simulate(
     console = Console()
     console.print(_table(rows, correlation, console.width))
     for line in _notes(rows):
-        console.print(line, highlight=False)
+        say(console, line)
     if out is not None:
-        console.print(f"rows: {write_table([row.as_record() for row in rows], out)}", soft_wrap=True)
+        say(console, f"rows: {write_table([row.as_record() for row in rows], out)}")
     if figure is not None:
-        console.print(f"figure: {save_figure(plot_detection(rows), figure)}", soft_wrap=True)
+        say(console, f"figure: {save_figure(plot_detection(rows), figure)}")
 
 
 def _read_design(text: str, seed: int, any_matrix: bool) -> Pooling:
-    from poolsieve.designs import Pooling, PoolingDesign, balanced_design
+    from poolsieve.designs import balanced_design
 
     numbers = text.split(",")
     if len(numbers) == 3 and all(number.strip().isdigit() for number in numbers):
@@ -149,12 +147,7 @@ def _read_design(text: str, seed: int, any_matrix: bool) -> Pooling:
         return balanced_design(images, pool_size, pools_per_image, seed)
     if not Path(text).exists():
         raise ValueError(f"--design {text}: neither three numbers such as 100,8,4 nor an existing file")
-    if any_matrix:
-        return Pooling.load(text)
-    try:
-        return PoolingDesign.load(text)
-    except ValueError as error:
-        raise ValueError(f"{error}; --any-matrix takes it all the same") from None
+    return load_design(Path(text), any_matrix)
 
 
 def _read_noise(text: str, pool_size: int) -> CountNoise:

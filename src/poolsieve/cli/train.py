@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from poolsieve.cli.class_folders import ClearFolders, FlaggedFolders, folder_options
 from poolsieve.cli.setting_options import given_settings, setting_options, with_setting_options
+from poolsieve.cli.shared_options import ClearFolders, FlaggedFolders, folder_options
 from poolsieve.training.recipes import make_settings
 from poolsieve.training.settings import FIRST_LOOK
 
