@@ -21,6 +21,7 @@ from poolsieve.cli.design import design
 from poolsieve.cli.evaluate import evaluate
 from poolsieve.cli.moderate import moderate
 from poolsieve.cli.plan import plan
+from poolsieve.cli.report import report
 from poolsieve.cli.saying import say
 from poolsieve.cli.serve import serve
 from poolsieve.cli.simulate import simulate
@@ -63,6 +64,7 @@ app.command("design", cls=Command)(design)
 app.command("simulate", cls=Command)(simulate)
 app.command("train", cls=Command)(train)
 app.command("moderate", cls=Command)(moderate)
+app.command("report", cls=Command)(report)
 app.command("plan", cls=Command)(plan)
 app.command("serve", cls=Command)(serve)
 app.command("evaluate", cls=Command)(evaluate)

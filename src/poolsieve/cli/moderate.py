@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -42,7 +42,10 @@ def moderate(
         typer.Option(help="Folder of a bundle, or the name of one that comes with poolsieve. (needed)"),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Verdicts: .csv, .jsonl or .parquet. (needed)", show_default=False)
+        str | None,
+        typer.Option(
+            help="Verdicts: .csv, .jsonl or .parquet; with --on, a folder. (needed)", show_default=False
+        ),
     ] = None,
     scheme: Annotated[
         Literal["auto", "adaptive", "individual", "dorfman", "oneshot", "cascade", "glance"],
@@ -165,6 +168,30 @@ def moderate(
         Literal["fp32", "low"],
         typer.Option(help="low: half precision, where engine and processor have it."),
     ] = "fp32",
+    on: Annotated[
+        Literal["local", "ray"] | None,
+        typer.Option(
+            help="Judge in parts, by workers on this machine or on a Ray cluster; --out is a folder, and the "
+            "same command goes on where it was stopped."
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="--on: workers. \\[default: local 1, ray all but one processor]")
+    ] = None,
+    segment: Annotated[
+        int | None, typer.Option(help="--on: chunks of a part. \\[default: 10]", show_default=False)
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="--on: judge only what this earlier run and those before it have not (by content)."
+        ),
+    ] = None,
+    ray_address: Annotated[
+        str | None, typer.Option(help="--on ray: the cluster. \\[default: RAY_ADDRESS, or one started here]")
+    ] = None,
+    cpus_per_worker: Annotated[float, typer.Option(help="--on ray: processors of a worker.")] = 1.0,
+    gpus_per_worker: Annotated[float, typer.Option(help="--on ray: GPUs of a worker.")] = 0.0,
 ) -> None:
     """Judge images and write a verdict on each.
 
@@ -184,11 +211,19 @@ def moderate(
         raise ValueError(f"{missing} is missing: give a bundle (--bundle) and a file for verdicts (--out)")
     if resume and force:
         raise ValueError("give --resume to go on with a run or --force to start anew, not both")
-    if spreadsheet_safe and out.suffix != ".csv":
+    if spreadsheet_safe and not out.endswith(".csv"):
         raise ValueError(f"--spreadsheet-safe is for .csv, and {out} is none; leave it out")
+    if on is None and since is not None:
+        raise ValueError("--since is for runs in parts; add --on local, or --on ray")
 
     import poolsieve.images  # noqa: F401 - first, as it says which extra is missing
     from poolsieve.cli.explaining import explain as explain_image
+    from poolsieve.cli.moderate_in_parts import (
+        PartsRequest,
+        moderate_in_parts,
+        target_options,
+        telling_to_repeat,
+    )
     from poolsieve.cli.moderation_outputs import write_outputs
     from poolsieve.cli.moderation_summary import (
         hints,
@@ -198,13 +233,53 @@ def moderate(
         print_summary,
         warnings,
     )
+    from poolsieve.images.locations import is_remote
     from poolsieve.moderation import Moderator
     from poolsieve.moderation.run_files import RunFiles
     from poolsieve.moderation.run_source import RunSource
     from poolsieve.moderation.verdict_files import VerdictLog, lock_output
 
     console, errors = Console(stderr=as_json, quiet=quiet), Console(stderr=True, quiet=quiet)
-    run_source = RunSource(source, column, RunFiles(out, report, sheet, copy_flagged))
+    target = _target(within, sensitivity, specificity)
+    options: dict[str, Any] = {
+        "engine": engine,
+        "scheme": scheme,
+        "target": target,
+        "plan": None if plan is None else str(plan),
+        "batch_size": batch_size,
+        "precision": precision,
+        "frames": frames,
+        "chunk": chunk,
+        "pool_size": pool_size,
+        "pools_per_image": pools_per_image,
+        "prevalence": prevalence,
+        "threshold": threshold,
+        "retest_above": retest_above,
+        "test_above": test_above,
+        "clear_below": clear_below,
+        "large_below": large_below,
+        "large_pool_size": large_pool_size,
+        "decoder": decoder,
+        "use_head": False if no_head else None,
+        "recompute": True if recompute else None,
+    }
+    run_source = RunSource(source, column, RunFiles(Path(out), report, sheet, copy_flagged))
+    if on is not None:
+        options["target"] = target_options(target)
+        request = PartsRequest(
+            *(source, column, bundle, out, options, seed, threads, on, workers, segment, since, force),
+            *(ray_address, cpus_per_worker, gpus_per_worker),
+        )
+        run_source.files.check_beside(source)
+        with telling_to_repeat(context):
+            run = moderate_in_parts(request, run_source, explain, as_json, console, errors)
+        if run.totals.errors:
+            raise typer.Exit(SOME_FAILED)
+        return
+    if is_remote(out):
+        raise ValueError(
+            f"{out}: a table goes to a file on disk; to write to an object store, add --on local"
+        )
     run_source.files.check(source)
     with lock_output(out):
         if resume and run_source.files.finished:
@@ -216,31 +291,8 @@ def moderate(
         if not force and earlier is None:
             run_source.files.check_absent()
         run_source.files.remove_temporary()
-        moderator = Moderator.load(
-            bundle,
-            engine=engine,
-            scheme=scheme,
-            target=_target(within, sensitivity, specificity),
-            plan=plan,
-            seed=earlier["seed"] if earlier is not None and seed is None else seed,
-            threads=threads,
-            batch_size=batch_size,
-            precision=precision,
-            frames=frames,
-            chunk=chunk,
-            pool_size=pool_size,
-            pools_per_image=pools_per_image,
-            prevalence=prevalence,
-            threshold=threshold,
-            retest_above=retest_above,
-            test_above=test_above,
-            clear_below=clear_below,
-            large_below=large_below,
-            large_pool_size=large_pool_size,
-            decoder=decoder,
-            use_head=False if no_head else None,
-            recompute=True if recompute else None,
-        )
+        given_seed = earlier["seed"] if earlier is not None and seed is None else seed
+        moderator = Moderator.load(bundle, seed=given_seed, threads=threads, **options)
         header = {
             "source": source,
             "column": column,

@@ -18,14 +18,13 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from rich.console import Console
 
-    from poolsieve.moderation import Moderator
+    from poolsieve.moderation.judged_run import JudgedRun, VerdictRecords
     from poolsieve.moderation.run_source import RunSource
-    from poolsieve.moderation.verdict_files import VerdictLog
     from poolsieve.moderation.verdicts import Verdict
 
 
 def write_outputs(
-    moderator: Moderator, log: VerdictLog, source: RunSource, console: Console, plan: Path | None
+    moderator: JudgedRun, log: VerdictRecords, source: RunSource, console: Console, plan: Path | None
 ) -> None:
     """Write what is asked for, from the images as they are now.
 
@@ -53,8 +52,8 @@ def write_outputs(
 
 
 def _write_report(
-    moderator: Moderator,
-    log: VerdictLog,
+    moderator: JudgedRun,
+    log: VerdictRecords,
     shown: Sequence[Verdict],
     thumbnails: Mapping[int, Image | None],
     report: Path,

@@ -13,15 +13,22 @@ from poolsieve.cli.saying import say
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from poolsieve.moderation import Moderator
+    from poolsieve.moderation.judged_run import JudgedRun
     from poolsieve.moderation.run_source import RunSource
     from poolsieve.moderation.verdicts import Verdict
 
 _ARCHIVES_NAMED = 3
 
 
-def print_summary(moderator: Moderator, source: RunSource, console: Console) -> None:
-    """The table for people."""
+def print_summary(
+    moderator: JudgedRun,
+    source: RunSource,
+    console: Console,
+    *,
+    out: str | None = None,
+    speed: str | None = None,
+) -> None:
+    """The table for people; `out` and `speed` are said in place of what a run by one process has."""
     from rich.table import Table
 
     totals = moderator.totals
@@ -32,7 +39,7 @@ def print_summary(moderator: Moderator, source: RunSource, console: Console) -> 
         ("clear", f"{totals.clear:,}"),
         ("errors", f"{totals.errors:,}"),
         *([("not images", f"{totals.not_images:,} files, not judged")] if totals.not_images else []),
-        ("speed", f"{totals.images_per_second:.1f} images/s"),
+        ("speed", speed or f"{totals.images_per_second:.1f} images/s"),
         ("cost", f"{totals.meter.share:.3f} of testing every image individually"),
         ("", totals.meter.lines()[0]),
         ("time", totals.meter.lines()[2]),
@@ -48,16 +55,21 @@ def print_summary(moderator: Moderator, source: RunSource, console: Console) -> 
     for name, value in rows:
         table.add_row(name, value)
     console.print(table, highlight=False, markup=False)
-    say(console, f"wrote {source.files.out}")
+    say(console, f"wrote {out or source.files.out}")
     if source.files.report is not None:
         say(console, f"wrote {source.files.report}")
 
 
-def json_summary(moderator: Moderator, source: RunSource, passed_over: int) -> str:
+def json_summary(moderator: JudgedRun, source: RunSource, passed_over: int, *, out: str | None = None) -> str:
     """The same for programs; docs/moderating.md names the fields."""
     totals, files, bundle = moderator.totals, source.files, moderator.bundle
     estimate = totals.estimated_prevalence()
-    paths = {"out": files.out, "report": files.report, "contact_sheet": files.sheet, "copies": files.copies}
+    paths = {
+        "out": out or files.out,
+        "report": files.report,
+        "contact_sheet": files.sheet,
+        "copies": files.copies,
+    }
     return json.dumps(
         {
             **{name: None if path is None else str(path) for name, path in paths.items()},
@@ -82,7 +94,7 @@ def json_summary(moderator: Moderator, source: RunSource, passed_over: int) -> s
     )
 
 
-def json_of_finished(out: Path) -> str:
+def json_of_finished(out: str | Path) -> str:
     """In place of a summary, where there was nothing to do."""
     return json.dumps({"out": str(out), "finished_before": True})
 
@@ -94,7 +106,7 @@ def inner_archives(verdicts: Iterable[Verdict]) -> list[str]:
     return [v.path for v in verdicts if v.status == "not_image" and is_archive(v.path)]
 
 
-def warnings(moderator: Moderator, *, by_plan: bool) -> list[str]:
+def warnings(moderator: JudgedRun, *, by_plan: bool) -> list[str]:
     """What one should know of the verdicts."""
     from poolsieve.schemes.scheme import UNNAMED
 
@@ -131,7 +143,7 @@ def hints(source: RunSource, images: int, archives: list[str], passed_over: dict
     return lines
 
 
-def _out_of_plan(moderator: Moderator) -> list[str]:
+def _out_of_plan(moderator: JudgedRun) -> list[str]:
     """Whether the share of bad images was not what the plan is for; it was followed all the same."""
     planned, estimate = getattr(moderator.scheme, "prevalence", None), moderator.totals.estimated_prevalence()
     if planned is None or estimate is None:

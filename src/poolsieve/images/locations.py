@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -130,6 +131,18 @@ class Location:
         store, path = _open(self.name)
         with store.open_output_stream(path, compression=None) as stream:
             stream.write(data)
+
+    def remove(self) -> None:
+        """Remove a file, or a folder with all in it, if it is there."""
+        kind = self.kind()
+        if not self.remote:
+            if kind == "folder":
+                shutil.rmtree(self.name)
+            elif kind == "file":
+                Path(self.name).unlink()
+        elif kind is not None:
+            store, path = _open(self.name)
+            (store.delete_dir if kind == "folder" else store.delete_file)(path)
 
     def names(self) -> list[str]:
         """Names of the files that lie directly in it, sorted; none if there is no such folder."""

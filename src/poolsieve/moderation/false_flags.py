@@ -13,7 +13,8 @@ from poolsieve.schemes import Test
 from poolsieve.statistics import Z95, Estimate, proportion
 
 if TYPE_CHECKING:
-    from poolsieve.moderation.moderator import Moderator, Totals
+    from poolsieve.moderation.judged_run import JudgedRun
+    from poolsieve.moderation.moderator import Totals
     from poolsieve.planning.plan_controller import PlanController
 
 
@@ -35,7 +36,7 @@ class DetectionRates:
 
 
 def detection_rates(
-    moderator: Moderator, plan: str | os.PathLike[str] | None = None
+    moderator: JudgedRun, plan: str | os.PathLike[str] | None = None
 ) -> DetectionRates | None:
     """What is known of how a moderator's last run detected; None if nothing is.
 

@@ -374,7 +374,7 @@ class Moderator:
         if left and next(items, None) is not None:
             raise ValueError(f"the source ended after {count} images when the run began, and has more now")
         if isinstance(source, str | os.PathLike | Collection):
-            chunks = self._read_ahead(items, size, run)
+            chunks = self.prepare_chunks(items, size, run)
         else:  # what comes next may take its time
             chunks = read_as_they_come(items, self._reader(run), threads=self._threads, size=size)
         run.chunk, run.position = run.chunk + number, run.position + number * size
@@ -399,7 +399,8 @@ class Moderator:
 
         return read
 
-    def _read_ahead(self, items: Iterator[Item], size: int, run: Run) -> Iterator[list[PreparedImage]]:
+    def prepare_chunks(self, items: Iterator[Item], size: int, run: Run) -> Iterator[list[PreparedImage]]:
+        """Read images on threads, ahead of whoever judges them in a run; so many at a time, in order."""
         ahead = max(2 * size, 2 * self._threads)
         prepared = read_ahead(items, self._reader(run), threads=self._threads, ahead=ahead)
         return iter(lambda: list(islice(prepared, size)), [])

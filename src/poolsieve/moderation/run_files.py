@@ -53,6 +53,10 @@ class RunFiles:
             sources: What will be judged.
         """
         check_output(self.out)
+        self.check_beside(sources)
+
+    def check_beside(self, sources: Sequence[str]) -> None:
+        """As `check`, for what is written beside the verdicts."""
         if self.sheet is not None and check_writable(self.sheet).suffix != ".png":
             raise ValueError(f"{self.sheet}: a contact sheet ends in .png")
         if self.report is not None:

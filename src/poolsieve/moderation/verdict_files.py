@@ -269,7 +269,7 @@ def write_verdicts(
         elif target.suffix == ".jsonl":
             stream.writelines(_line(verdict.to_json()).encode() for verdict in verdicts)
         else:
-            _write_parquet(verdicts, stream)
+            write_parquet(verdicts, stream)
     return target
 
 
@@ -284,6 +284,15 @@ def read_verdicts(path: str | os.PathLike[str]) -> Iterator[Verdict]:
     if table.suffix not in ENDINGS:
         raise ValueError(f"{table}: tables of verdicts end in {', '.join(ENDINGS)}")
     rows = {".csv": _csv_rows, ".jsonl": _jsonl_rows, ".parquet": _parquet_rows}[table.suffix](table)
+    return _verdicts_of(rows, str(table))
+
+
+def parquet_verdicts(stream: IO[bytes], name: str) -> Iterator[Verdict]:
+    """The verdicts of a Parquet file that is open, in order; `name` is for errors."""
+    return _verdicts_of(_parquet_rows(stream), name)
+
+
+def _verdicts_of(rows: Iterator[dict[str, Any]], table: str) -> Iterator[Verdict]:
     try:
         for row in rows:
             yield Verdict.from_json({name: row[name] for name in _COLUMNS})
@@ -304,7 +313,7 @@ def _jsonl_rows(table: Path) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, stream)
 
 
-def _parquet_rows(table: Path) -> Iterator[dict[str, Any]]:
+def _parquet_rows(table: Path | IO[bytes]) -> Iterator[dict[str, Any]]:
     _, parquet = import_parquet()
     with parquet.ParquetFile(table) as file:
         for batch in file.iter_batches(_ROW_GROUP):
@@ -328,11 +337,14 @@ def _write_csv(verdicts: Iterable[Verdict], stream: IO[bytes], spreadsheet_safe:
     text.detach()  # the stream is its owner's to close
 
 
-def _write_parquet(verdicts: Iterable[Verdict], stream: IO[bytes]) -> None:
+def write_parquet(
+    verdicts: Iterable[Verdict], stream: IO[bytes], metadata: Mapping[bytes, bytes] | None = None
+) -> None:
+    """Write verdicts as Parquet as they come, with whatever else the file shall tell."""
     arrow, parquet = import_parquet()
     kinds = dict.fromkeys(_COLUMNS, arrow.string())
     kinds |= dict.fromkeys(_WHOLE_COLUMNS, arrow.int64()) | dict.fromkeys(_NUMBER_COLUMNS, arrow.float64())
-    schema = arrow.schema([(name, kinds[name]) for name in _COLUMNS])
+    schema = arrow.schema([(name, kinds[name]) for name in _COLUMNS], metadata=metadata)
     rows = (
         {name: encodable(value) if isinstance(value, str) else value for name, value in _row(verdict).items()}
         for verdict in verdicts

@@ -72,8 +72,14 @@ class PlanController:
         self.chunk_size = sizes.pop()
         self._recent = PrevalenceEstimator()
         self._place = self._place_for(CAUTIOUS if prevalence is None else prevalence)
+        self._stays = False
         self.first = self.plan
         self.switches: list[Switch] = []
+
+    @property
+    def place(self) -> int:
+        """Place of the present plan among all."""
+        return self._place
 
     @property
     def plan(self) -> Plan:
@@ -93,6 +99,16 @@ class PlanController:
         """Learn from a chunk; gives the change of plan that follows from it, if any."""
         fresh = PrevalenceEstimator()
         fresh.add(decision.likelihoods, decision.group_sizes, decision.group_weight)
+        return self.learn(fresh, images, chunk)
+
+    def learn(self, fresh: PrevalenceEstimator, images: int, chunk: int) -> Switch | None:
+        """Learn what images tell of the prevalence; gives the change of plan that follows from it, if any.
+
+        Args:
+            fresh: What they tell.
+            images: How many there are.
+            chunk: The last chunk that the present plan is for.
+        """
         before = self._recent.log_likelihood
         together = before + fresh.log_likelihood
         lost = before.max() + fresh.log_likelihood.max() - together.max()
@@ -105,9 +121,13 @@ class PlanController:
         self._recent.log_likelihood = self._recent.log_likelihood.round(_DIGITS)
         return self._choose(chunk + 1)
 
+    def stay_with(self, place: int) -> None:
+        """Follow the plan at that place from now on, whatever is learnt."""
+        self._place, self._stays = place, True
+
     def _choose(self, chunk: int) -> Switch | None:
         estimate = self._recent.estimate()
-        if estimate is None:
+        if estimate is None or self._stays:
             return None
         wanted = self._place_for(estimate.high)
         if wanted > self._place and estimate.value <= self.plan.prevalence:

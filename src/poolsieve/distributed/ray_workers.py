@@ -1,0 +1,133 @@
+"""Workers that are actors of a Ray cluster, or of a Ray that is started on this machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from poolsieve.distributed.local_workers import words_of
+from poolsieve.distributed.opening import Opening
+from poolsieve.distributed.segment_judging import SegmentJudge
+from poolsieve.distributed.worker_pool import AT_ONCE, Done, Event, Task, WorkerPool
+
+_STORE_BYTES = 100_000_000
+"""Memory of the object store of a Ray that is started here; only numbers and counts go through it."""
+
+
+@dataclass(frozen=True)
+class RayResources:
+    """What the actors get.
+
+    Attributes:
+        address: Of a cluster that runs; None for the one in RAY_ADDRESS, or one that is started here.
+        cpus: Processors of an actor, which may be a fraction.
+        gpus: GPUs of an actor, likewise.
+    """
+
+    address: str | None = None
+    cpus: float = 1.0
+    gpus: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class RayWorker:
+    """An actor, and the segments that it was given, by the reference to what it will say."""
+
+    actor: Any
+    calls: dict[Any, int] = field(default_factory=dict)
+
+
+class RayPool(WorkerPool[RayWorker]):
+    """Actors of Ray, one engine each. One processor of the cluster is kept free: Ray needs it itself.
+
+    Args:
+        opening: Makes their moderators.
+        run: The run's folder, which all machines must reach under this name.
+        size: Number of actors; None for as many as there is room for.
+        threads: Threads that the engine of each computes on; None for as many as it has processors.
+        resources: What each gets.
+
+    Raises:
+        ImportError: Ray is not installed.
+        ValueError: The cluster has no room for so many.
+    """
+
+    def __init__(
+        self, opening: Opening, run: str, size: int | None, threads: int | None, resources: RayResources
+    ) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            import ray
+        except ImportError:
+            raise ImportError("--on ray needs Ray: pip install 'poolsieve[ray]'") from None
+        self._ray, self._began = ray, not ray.is_initialized()
+        if self._began:
+            address = resources.address or os.environ.get("RAY_ADDRESS")
+            own: dict[str, Any] = (
+                {} if address else {"object_store_memory": _STORE_BYTES, "include_dashboard": False}
+            )
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+        super().__init__(_check_room(ray.cluster_resources(), size, resources))
+        self._actor = ray.remote(SegmentJudge).options(
+            num_cpus=resources.cpus, num_gpus=resources.gpus, max_restarts=0, max_concurrency=AT_ONCE
+        )
+        self._given = (opening, run, threads or max(1, round(resources.cpus)))
+
+    def _start(self) -> RayWorker:
+        return RayWorker(self._actor.remote(*self._given))
+
+    def _send(self, worker: RayWorker, task: Task) -> None:
+        worker.calls[worker.actor.judge.remote(task.segment, task.plan)] = task.segment
+
+    def _events(self, workers: Iterable[RayWorker], timeout: float) -> list[Event[RayWorker]]:
+        by_call = {call: worker for worker in workers for call in worker.calls}
+        if not by_call:
+            time.sleep(timeout)
+            return []
+        self._ray.wait(list(by_call), num_returns=1, timeout=timeout)
+        ready, _ = self._ray.wait(list(by_call), num_returns=len(by_call), timeout=0)
+        events: dict[
+            RayWorker, Event[RayWorker]
+        ] = {}  # one of each at a time; the others are ready next time
+        for call in ready:
+            worker = by_call[call]
+            if worker in events:
+                continue
+            try:
+                state = self._ray.get(call)
+            except self._ray.exceptions.RayActorError as error:
+                failed = getattr(error, "actor_init_failed", False)
+                events[worker] = Event(worker, failure=str(error) if failed else None)
+            except self._ray.exceptions.RayTaskError as error:
+                events[worker] = Event(worker, failure=words_of(error.cause))
+            else:
+                events[worker] = Event(worker, Done(worker.calls.pop(call), state))
+        return list(events.values())
+
+    def _stop(self, worker: RayWorker) -> None:
+        self._ray.kill(worker.actor)
+
+    def close(self) -> None:
+        """End all actors, and Ray if it was started here."""
+        super().close()
+        if self._began:
+            self._ray.shutdown()
+
+
+def _check_room(there: dict[str, float], wanted: int | None, resources: RayResources) -> int:
+    """How many actors there will be."""
+    processors, gpus = there.get("CPU", 0.0), there.get("GPU", 0.0)
+    most = int((processors - 1) / resources.cpus) if resources.cpus else 1 << 20
+    if resources.gpus:
+        most = min(most, int(gpus / resources.gpus))
+    if most < 1 or (wanted or 1) > most:
+        raise ValueError(
+            f"{wanted or 1} workers of {resources.cpus:g} processors and {resources.gpus:g} GPUs do not fit: "
+            f"the cluster has {processors:g} and {gpus:g}, and one processor must stay free for Ray. Give "
+            "fewer --workers, or fewer --cpus-per-worker (fractions are fine)"
+        )
+    return wanted or most
