@@ -75,7 +75,7 @@ class RunClock:
         )
 
 
-class Task:
+class ProgressTask:
     """One piece of work whose steps are counted."""
 
     def __init__(self, reporter: Reporter, name: str, total: int, bar: Progress | None) -> None:
@@ -171,10 +171,10 @@ class Reporter:
         return "" if left is None else f", about {duration(left)} left in all"
 
     @contextmanager
-    def task(self, name: str, total: int) -> Iterator[Task]:
+    def task(self, name: str, total: int) -> Iterator[ProgressTask]:
         """A task of `total` steps, shown while the block runs; the present part, if any, is this task."""
         if self._quiet or not self._console.is_terminal:
-            yield Task(self, name, total, None)
+            yield ProgressTask(self, name, total, None)
             return
         columns = (
             TextColumn("{task.description}"),
@@ -184,7 +184,7 @@ class Reporter:
             TextColumn("{task.fields[note]}"),
         )
         with Progress(*columns, console=self._console, transient=True) as bar:
-            yield Task(self, name, total, bar)
+            yield ProgressTask(self, name, total, bar)
 
 
 def duration(seconds: float) -> str:

@@ -10,7 +10,7 @@ from poolsieve.calibration import Calibration, CountingCalibration
 from poolsieve.engines import FrontFeatures, HeadOutput, NetworkOutput
 from poolsieve.evaluation.competitors import COMPETITORS, EQUAL, choose_competitors, detection_product
 from poolsieve.evaluation.context import EvaluationContext
-from poolsieve.evaluation.metrics import ImageTally
+from poolsieve.evaluation.detection_measures import ImageTally
 from poolsieve.evaluation.mixtures import draw_mixture
 from poolsieve.export.readings import record_readings
 from poolsieve.schemes import LikelihoodModel, make_scheme

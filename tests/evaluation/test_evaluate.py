@@ -11,9 +11,9 @@ from evaluation_section import section, write_figures
 from small_bundle import write_data
 
 from poolsieve.engines.base import Engine
+from poolsieve.evaluation.detection_measures import Detection
 from poolsieve.evaluation.evaluate import evaluate
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
-from poolsieve.evaluation.metrics import Detection
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.evaluation.report_figures import (
     plot_cost,

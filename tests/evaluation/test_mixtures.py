@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolsieve.evaluation.metrics import ImageTally
+from poolsieve.evaluation.detection_measures import ImageTally
 from poolsieve.evaluation.mixtures import Mixture, draw_mixture
 
 LABELS = np.array([1] * 7 + [0] * 40)

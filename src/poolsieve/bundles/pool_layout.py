@@ -49,12 +49,7 @@ class PoolLayout:
 
 
 def layout_for(images: int, pool_size: int, classes: int) -> PoolLayout:
-    """The layout with the most images, up to some number, that has as many classes as asked for, or nearly.
-
-    Args:
-        images: Images that there are for a chunk.
-        pool_size: Images in a pool.
-        classes: Classes wanted.
+    """The layout with the most of these images that has as many classes as asked for, or nearly.
 
     Raises:
         ValueError: There are too few images for a single pool.

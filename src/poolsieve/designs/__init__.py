@@ -3,7 +3,7 @@
 from poolsieve.designs.balanced import balanced_design
 from poolsieve.designs.collisions import Collision, smallest_collision
 from poolsieve.designs.description import DesignDescription, describe
-from poolsieve.designs.pictures import plot_design, render_text
+from poolsieve.designs.matrix_pictures import plot_design, render_text
 from poolsieve.designs.pooling import NO_IMAGE, Guarantees, Pooling, PoolingDesign
 from poolsieve.designs.properties import (
     coherence,

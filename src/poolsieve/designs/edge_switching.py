@@ -33,14 +33,8 @@ def edge_switching(
 ) -> NDArray[np.int64] | None:
     """A random regular design whose 2×2 blocks of ones are traded away, one by one.
 
-    Args:
-        images: Number of images n.
-        pool_size: Images in a pool r.
-        pools_per_image: Pools of an image c.
-        rng: Source of randomness.
-        restarts: Random starts before giving up.
-        trades: Trades that may be weighed from one start. A number and not a time, so that the outcome is
-            the same on every machine.
+    From each of the random starts so many `trades` are weighed before it gives up: a number and not a time,
+    so that the outcome is the same on every machine.
 
     Returns:
         The pools, or None if some blocks were left at every attempt.  # (m, r)

@@ -94,12 +94,7 @@ def ensure_precision(package: str, precision: str) -> None:
 
 
 def probe(package: str, precision: str) -> ProbeResult:
-    """Run a small network in child processes until one survives, or look up how that ended before.
-
-    Args:
-        package: As in `ensure_precision`.
-        precision: Likewise.
-    """
+    """Run a small network in child processes until one survives, or look up how that ended before."""
     given = _read_before.get(package, os.environ.get(LIMIT))
     file = _record_file(package, precision, given)
     known = None if file is None else _recorded(file)

@@ -1,7 +1,7 @@
 """Measuring: sensitivity and specificity with intervals, simulation, tables and figures."""
 
+from poolsieve.evaluation.detection_measures import Detection, detection
 from poolsieve.evaluation.methods import Dorfman, Method, OneShot, Outcome, parse_method
-from poolsieve.evaluation.metrics import Detection, detection
 from poolsieve.evaluation.simulate import PAPER_PREVALENCES, SimulationRow, simulate
 
 __all__ = [

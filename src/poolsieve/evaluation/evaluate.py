@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from poolsieve.calibration import confusion_counts
 from poolsieve.engines.resolution import at_resolution
 from poolsieve.evaluation.competitors import pools_per_image
+from poolsieve.evaluation.detection_measures import ImageTally
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.experiments import read_names, read_two_objects
 from poolsieve.evaluation.feature_cache import LabelledImages
 from poolsieve.evaluation.method_comparison import compare
-from poolsieve.evaluation.metrics import ImageTally
 from poolsieve.evaluation.outlier_refit import (
     UnfitFeaturesError,
     density_alone,

@@ -69,11 +69,7 @@ def cache_folder(root: Path, engine: Engine, images: LabelledImages) -> Path:
 def record_images(folder: Path, engine: Engine, images: LabelledImages, reporter: Reporter) -> ImageRecords:
     """Open the records of images, making, completing or mending them first if need be.
 
-    Args:
-        folder: From `cache_folder`, held by `hold_cache`.
-        engine: Runs the bundle.
-        images: What to record.
-        reporter: Told how far it is.
+    The folder is that of `cache_folder`, held by `hold_cache`.
 
     Raises:
         ValueError: The folder holds something else, or an image cannot be read any more.

@@ -9,9 +9,9 @@ import numpy as np
 
 from poolsieve.evaluation.competitors import Competitor, Setup
 from poolsieve.evaluation.context import EvaluationContext
+from poolsieve.evaluation.detection_measures import ImageTally
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.experiments import time_scheme
-from poolsieve.evaluation.metrics import ImageTally
 from poolsieve.evaluation.mixtures import Mixture, draw_mixture, no_images
 from poolsieve.evaluation.recorded_splits import Resolution
 from poolsieve.evaluation.results import EvaluationRow, FrontierPoint, TimingRow, sensitivity_at

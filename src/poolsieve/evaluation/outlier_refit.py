@@ -60,16 +60,10 @@ def refit_outliers(
     pools: int,
     seed: int,
 ) -> OutlierReadings:
-    """Fit all densities and readings of a bundle anew.
+    """Fit all densities and readings of a bundle anew, to on-topic training and labelled validation images.
 
-    Args:
-        known: The bundle's own: what they combine, how far they count, and their bins are kept.
-        engine: Gives the networks' own outputs.
-        train: On-topic training images.
-        tuning: Validation images.
-        labels: Their labels.  # (distinct,)
-        pools: On-topic pools to fit to, and pools to learn from what scores mean.
-        seed: Draws the pools.
+    What the `known` readings combine, how far they count, and their bins are kept. So many `pools` are drawn
+    to fit to, and as many to learn from what scores mean.
 
     Raises:
         UnfitFeaturesError: Features do not vary, or are too few.

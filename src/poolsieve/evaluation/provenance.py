@@ -33,15 +33,8 @@ def describe_data(
 ) -> list[str]:
     """What a reader must know of the images and of how they were looked at.
 
-    Args:
-        dataset: The images.
-        bundle: Looked at them.
-        plan: What was done.
-        words: What images are called.
-        half: The bundle at half the resolution, if it was used.
-        auc: Of the individual network on the split that was measured on.
-        kinds: AUC by other kinds of evidence.
-        why_no_half: Why nothing was done at half the resolution; empty if it was, or if nobody asked.
+    `half` is the bundle at half the resolution, if it was used, and `why_no_half` why it was not, if somebody
+    asked; `auc` is that of the individual network where it was measured, `kinds` those of other evidence.
     """
     labels = dataset.labels[dataset.of_split(plan.split)]
     notes = [

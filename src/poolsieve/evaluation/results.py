@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.evaluation.metrics import Detection
+from poolsieve.evaluation.detection_measures import Detection
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.statistics import Proportion, proportion
 
@@ -26,6 +26,10 @@ class Wording:
 
 
 OFF_TOPIC = Wording("off-topic", "on-topic")
+
+
+def _picked(row: object, *names: str) -> dict[str, object]:
+    return {name: getattr(row, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -66,20 +70,12 @@ class EvaluationRow:
 
     def as_record(self) -> dict[str, object]:
         """Flat form for tables and files."""
-        record: dict[str, object] = {"prevalence": self.prevalence, "method": self.method}
+        record = _picked(self, "prevalence", "method")
         for name in ("sensitivity", "specificity", "precision"):
             record |= getattr(self.detection, name).columns(name)
-        return record | {
-            "cost": self.cost,
-            "pools_per_image": self.pools,
-            "retests_per_image": self.retests,
-            "decoding_ms_per_image": self.decoding,
-            "images": self.images,
-            "distinct_bad": self.distinct_bad,
-            "distinct_clear": self.distinct_clear,
-            "tuned": self.tuned,
-            "scheme": self.scheme,
-        }
+        record |= {"cost": self.cost, "pools_per_image": self.pools, "retests_per_image": self.retests}
+        record["decoding_ms_per_image"] = self.decoding
+        return record | _picked(self, "images", "distinct_bad", "distinct_clear", "tuned", "scheme")
 
 
 @dataclass(frozen=True)
@@ -108,15 +104,8 @@ class FrontierPoint:
 
     def as_record(self) -> dict[str, object]:
         """Flat form for tables and files."""
-        return {
-            "prevalence": self.prevalence,
-            "method": self.method,
-            "cost": self.cost,
-            "specificity": self.specificity,
-            **self.sensitivity.columns("sensitivity"),
-            "chosen": self.chosen,
-            "scheme": self.scheme,
-        }
+        known = _picked(self, "prevalence", "method", "cost", "specificity")
+        return known | self.sensitivity.columns("sensitivity") | _picked(self, "chosen", "scheme")
 
 
 @dataclass(frozen=True)
@@ -146,14 +135,8 @@ class TimingRow:
 
     def as_record(self) -> dict[str, object]:
         """Flat form for tables and files."""
-        return {
-            "prevalence": self.prevalence,
-            "method": self.method,
-            "images": self.images,
-            "seconds": self.seconds,
-            "processor_seconds": self.processor_seconds,
-            "images_per_second": self.images_per_second,
-        }
+        names = ("prevalence", "method", "images", "seconds", "processor_seconds", "images_per_second")
+        return _picked(self, *names)
 
 
 @dataclass(frozen=True)
@@ -294,13 +277,7 @@ def detects_as_well(row: EvaluationRow, individual: EvaluationRow) -> bool:
 
 
 def sensitivity_at(mixture: Mixture, ranks: NDArray[np.float64], specificity: float) -> Proportion:
-    """The largest sensitivity of `ranks > threshold` over thresholds with at least some specificity.
-
-    Args:
-        mixture: The truth.
-        ranks: Higher is worse.  # (N,)
-        specificity: The floor.
-    """
+    """The largest sensitivity of `ranks > threshold` over thresholds with at least some specificity."""
     clear = np.sort(ranks[~mixture.bad])
     allowed = int(np.floor((1 - specificity) * len(clear) + 1e-9))
     threshold = clear[len(clear) - 1 - allowed] if allowed < len(clear) else -np.inf

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.evaluation.metrics import ImageTally
+from poolsieve.evaluation.detection_measures import ImageTally
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.schemes import Chunk, CostMeter, LikelihoodModel, Scheme
 from poolsieve.schemes.cost_model import Price

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from poolsieve.decoders import CountNoise
 from poolsieve.designs import Pooling
+from poolsieve.evaluation.detection_measures import Detection, detection_counts, detection_from_counts
 from poolsieve.evaluation.methods import Method, noise_for
-from poolsieve.evaluation.metrics import Detection, detection_counts, detection_from_counts
 
 PAPER_PREVALENCES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.1)
 BLOCK_CHUNKS = 1000

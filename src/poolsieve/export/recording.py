@@ -17,7 +17,7 @@ from poolsieve.bundles.loading import Bundle, find_bundle, load_bundle, read_che
 from poolsieve.files import write_atomically
 from poolsieve.images.datasets import ImageDataset, load_dataset
 from poolsieve.images.small_views import read_both_views
-from poolsieve.progress import Reporter, Task
+from poolsieve.progress import ProgressTask, Reporter
 
 MOST_BAD, MOST_CLEAR = 1000, 2000
 """Images that are recorded at most: more do not make plans better, but fill the memory."""
@@ -73,7 +73,7 @@ def record_bundle(
             features[rows] = networks.front(pixels[rows]).features
             fronts.advance(len(features[rows]), f"{fronts.rate:.0f} images/s")
     with ExitStack() as shown:
-        task: Task | None = None
+        task: ProgressTask | None = None
         known = 0
 
         def progress(done: int, total: int) -> None:

@@ -8,6 +8,7 @@ this process and no other. It ends when the pipe does, so it never outlives whoe
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import struct
@@ -42,6 +43,7 @@ UNASKED_MEMORY = 32_000_000
 """Bytes that an image may take without asking."""
 MOST_GROWTH = 64_000_000
 """Bytes by which a process may grow from image to image; freed memory is not always given back."""
+_MOST_HEADER = 1 << 20
 _OPENING_COPIES = 3
 _SMALL_FILE = 1_000_000
 _MARGIN = 1.1
@@ -61,6 +63,21 @@ def write_message(stream: RawIOBase, header: dict[str, Any], *body: bytes) -> No
             rest = rest[stream.write(rest) or 0 :]
 
 
+def read_message(stream: BinaryIO, most: float = math.inf) -> tuple[dict[str, Any], bytes]:
+    """The header and the body, of at most so many bytes, of a message; EOFError if that is not what comes."""
+
+    def read(length: int) -> bytes:
+        data = stream.read(length)
+        if len(data) < length:
+            raise EOFError
+        return data
+
+    header, body = LENGTHS.unpack(read(LENGTHS.size))
+    if header > _MOST_HEADER or body > most:
+        raise EOFError
+    return json.loads(read(header)), read(body)
+
+
 class _Worker:
     def __init__(self, requests: BinaryIO, answers: RawIOBase) -> None:
         self._requests, self._answers = requests, answers
@@ -73,7 +90,7 @@ class _Worker:
         write_message(self._answers, {"ready": True})
         last = False
         while not last:
-            request, data = self._receive()
+            request, data = read_message(self._requests)
             self._asked, images = False, []
             try:
                 with decoder_errors("image", request["max_pixels"]):
@@ -90,17 +107,6 @@ class _Worker:
             last = self._asked and _address_space() > self._first_size + MOST_GROWTH
             answer["last"] = last
             write_message(self._answers, answer, *(image.tobytes() for image in images))
-
-    def _receive(self) -> tuple[dict[str, Any], bytes]:
-        header, body = LENGTHS.unpack(self._read(LENGTHS.size))
-        request = json.loads(self._read(header))
-        return request, self._read(body)
-
-    def _read(self, length: int) -> bytes:
-        data = self._requests.read(length)
-        if len(data) < length:
-            raise EOFError
-        return data
 
     def _decode(self, request: dict[str, Any], data: bytes) -> list[Image.Image]:
         at_least, squaring, shrink = request["at_least"], request["squaring"], request["shrink"]
@@ -148,7 +154,7 @@ class _Worker:
         write_message(self._answers, {"memory": amount})
         if hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, 0)  # others may be served first
-        seconds = self._receive()[0]["seconds"]
+        seconds = read_message(self._requests)[0]["seconds"]
         if hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, _REAL_TIME * seconds)
         self._asked = True

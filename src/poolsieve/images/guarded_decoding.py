@@ -9,7 +9,6 @@ it ends.
 from __future__ import annotations
 
 import atexit
-import json
 import multiprocessing.spawn
 import os
 import signal
@@ -17,7 +16,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from io import BufferedReader, RawIOBase
 from typing import Any, cast
 
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.images.budget import Budget
-from poolsieve.images.decoding_worker import LENGTHS, PIPE_BYTES, write_message
+from poolsieve.images.decoding_worker import PIPE_BYTES, read_message, write_message
 from poolsieve.images.reading import MAX_FRAMES, MAX_PIXELS, UnreadableImage
 from poolsieve.images.transforms import Squaring
 
@@ -39,7 +39,6 @@ MOST_PROCESSES = 8
 """The most images that are decoded at the same time, however many threads ask."""
 IDLE_SECONDS = 10.0
 """A process that has nothing to do for so long is ended."""
-_MOST_HEADER = 1 << 20
 _TIME_TO_END = 0.5
 _NOT_STARTED = "the process that decodes images could not be started"
 # The parent's search path, as it may have been changed, and nothing before it: the current folder may hold
@@ -85,20 +84,10 @@ class GuardedDecoder:
         shrink: int = 1,
         max_pixels: int = MAX_PIXELS,
     ) -> list[NDArray[np.uint8]]:
-        """Decode as `decode_frames` does.
+        """Decode as `decode_frames` does, which tells of the other arguments, to frames (height, width, 3).
 
-        Args:
-            data: As in `decode_frames`.
-            path: As in `decode_frames`.
-            at_least: As in `decode_frames`.
-            squaring: Bring every frame to a square of size `at_least`, as `plain_view` does.
-            frames: As in `decode_frames`.
-            shrink: With `squaring`, give the small view that is so many times smaller, where the image has
-                one; see `small_views`.
-            max_pixels: As in `decode_frames`.
-
-        Returns:
-            Frames of shape (height, width, 3).
+        With `squaring`, every frame becomes a square of size `at_least`, as by `plain_view`, with `shrink`
+        the small view that is so many times smaller, where the image has one; see `small_views`.
 
         Raises:
             UnreadableImage: If the bytes are no image, a damaged, truncated or oversized one, take too long
@@ -233,7 +222,7 @@ class _DecodingProcess:
     def ask(self, request: dict[str, Any], data: bytes, memory: Budget) -> _Answer:
         """What becomes of an image, also if it ends the process."""
         frame = request["max_pixels"] if request["squaring"] is None else request["at_least"] ** 2
-        with ExitStack() as held, _TimeLimit(self._process, request["seconds"]) as limit:
+        with ExitStack() as held, _time_limit(self._process, request["seconds"]) as exceeded:
             try:
                 write_message(self._requests, request, data)
                 header, body = self._receive(3 * request["frames"] * frame)
@@ -245,7 +234,7 @@ class _DecodingProcess:
             except (EOFError, OSError, ValueError, LookupError, TypeError):  # gone, or taken over
                 self.end()
                 status = self._process.returncode
-                late = limit.exceeded or -status in (_signal("SIGPROF"), _signal("SIGALRM"))
+                late = exceeded.is_set() or -status in (_signal("SIGPROF"), _signal("SIGALRM"))
                 reason = (
                     f"decoding it took more than {request['seconds']:g} seconds"
                     if late
@@ -268,38 +257,27 @@ class _DecodingProcess:
         self._answers.close()
 
     def _receive(self, most: int) -> tuple[dict[str, Any], bytes]:
-        header, body = LENGTHS.unpack(self._read(LENGTHS.size))
-        if header > _MOST_HEADER or body > most:
-            raise EOFError
-        return json.loads(self._read(header)), self._read(body)
-
-    def _read(self, length: int) -> bytes:
-        data = self._answers.read(length)
-        if len(data) < length:
-            raise EOFError
-        return data
+        return read_message(self._answers, most)
 
 
-class _TimeLimit:
-    """Kills a process that takes too long where the system does not do that by itself."""
+@contextmanager
+def _time_limit(process: subprocess.Popen[bytes], seconds: float) -> Iterator[threading.Event]:
+    """Kill a process that takes too long where the system does not do so by itself; gives whether it was."""
+    exceeded = threading.Event()
 
-    def __init__(self, process: subprocess.Popen[bytes], seconds: float) -> None:
-        self.exceeded = False
-        self._process = process
-        self._timer = None if hasattr(signal, "setitimer") else threading.Timer(seconds, self._kill)
+    def kill() -> None:
+        exceeded.set()
+        process.kill()
 
-    def __enter__(self) -> _TimeLimit:
-        if self._timer is not None:
-            self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _kill(self) -> None:
-        self.exceeded = True
-        self._process.kill()
+    if hasattr(signal, "setitimer"):
+        yield exceeded
+        return
+    timer = threading.Timer(seconds, kill)
+    timer.start()
+    try:
+        yield exceeded
+    finally:
+        timer.cancel()
 
 
 def _signal(name: str) -> int:

@@ -100,12 +100,8 @@ def held_item(
 ) -> HeldItem | None:
     """The item of an image that is held; None if it is nothing of that kind.
 
-    Args:
-        image: Anything.
-        position: Its number, for its name if it has none of its own.
-        name: What to call it.
-        max_bytes: More are not read.
-        reused: Whether the memory of an array may be used for the next one.
+    It has the name given, or its own, or one with its position. `reused` says whether the memory of an array
+    may be used for the next one.
 
     Raises:
         ValueError: An array is no RGB image.
@@ -116,16 +112,17 @@ def held_item(
     if isinstance(image, bytes | bytearray | memoryview):
         return BytesItem(name or f"bytes[{position}]", bytes(image), max_bytes)
     if isinstance(image, Image.Image):
-        own = getattr(image, "filename", None)
-        return PillowItem(name or (own if isinstance(own, str) else None) or f"image[{position}]", image)
+        return PillowItem(name or _text(image, "filename") or f"image[{position}]", image)
     if isinstance(image, io.TextIOBase):
         raise TypeError(f"image {position} is a file that is open for text; open it with mode 'rb'")
     if callable(getattr(image, "read", None)):
-        own = getattr(image, "name", None)
-        return OpenFileItem(
-            name or (own if isinstance(own, str) else None) or f"file[{position}]", image, max_bytes
-        )
+        return OpenFileItem(name or _text(image, "name") or f"file[{position}]", image, max_bytes)
     return None
+
+
+def _text(image: Any, attribute: str) -> str | None:
+    value = getattr(image, attribute, None)
+    return value if isinstance(value, str) else None
 
 
 def _array_item(array: NDArray[np.uint8], name: str, *, reused: bool) -> ArrayItem:

@@ -43,13 +43,7 @@ def read_as_they_come(
 ) -> Iterator[list[Result]]:
     """Prepare items on threads and give them `size` at a time, before any further one is asked for.
 
-    An error of the listing is raised after the items that came before it.
-
-    Args:
-        items: Listed in the calling thread.
-        prepare: As in `read_ahead`.
-        threads: Number of threads.
-        size: Items of a chunk; the last may have fewer.
+    Items are listed in the calling thread; an error of the listing is raised after those that came before it.
     """
     with ThreadPoolExecutor(threads, thread_name_prefix="reading") as workers:
         failure = None

@@ -24,12 +24,7 @@ _JPEG_QUALITY = 85
 
 
 def render(template: str, **values: Any) -> str:
-    """A whole page.
-
-    Args:
-        template: Name of its file.
-        values: What the template speaks of.
-    """
+    """A whole page, from the template's file and what it speaks of."""
     return templates().get_template(template).render(**values)
 
 

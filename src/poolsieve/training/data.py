@@ -9,7 +9,7 @@ from pathlib import Path
 
 from poolsieve.bundles.training_shapes import TrainingShapes
 from poolsieve.images.datasets import SPLITS, ImageDataset, load_dataset
-from poolsieve.progress import Reporter, Task
+from poolsieve.progress import ProgressTask, Reporter
 from poolsieve.training.sampling import require_enough
 from poolsieve.training.settings import TrainingSettings
 
@@ -19,7 +19,7 @@ def load_data(
 ) -> ImageDataset:
     """Load and describe labelled images; see `load_dataset`."""
     with ExitStack() as shown:
-        task: Task | None = None
+        task: ProgressTask | None = None
 
         def report(done: int, total: int) -> None:
             nonlocal task
