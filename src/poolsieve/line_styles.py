@@ -45,6 +45,8 @@ class LineStyle:
 STYLES = {
     "individual": LineStyle(BLACK, "o"),
     "dorfman": LineStyle(GREY, "s"),
+    "individual-argmax": LineStyle(BLACK, "x", ":"),
+    "dorfman-recompute": LineStyle(GREY, "s", "-.", hollow=True),
     "oneshot": LineStyle(BLUE, "P"),
     "comp": LineStyle(ORANGE, "v"),
     "ncomp": LineStyle(PURPLE, "v"),
@@ -64,6 +66,8 @@ STYLES = {
     "auto": LineStyle(ORANGE, "D"),
     "adaptive-planned": LineStyle(VERMILION, "s", "-.", hollow=True),
     "downsample": LineStyle(BLACK, "o", "--", hollow=True),
+    "downsample-comp": LineStyle(ORANGE, "v", "--", hollow=True),
+    "downsample-ncomp-2": LineStyle(PURPLE, "v", "--", hollow=True),
     "downsample-classo": LineStyle(VERMILION, "^", "--", hollow=True),
     "downsample-mip": LineStyle(BLUE, "D", "--", hollow=True),
     "downsample-bp": LineStyle(GREEN, "o", "--", hollow=True),

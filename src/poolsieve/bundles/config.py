@@ -29,6 +29,7 @@ Counting = Literal["shared", "separate"]
 Kind = Literal["classification", "outlier"]
 Squaring = Literal["pad", "stretch"]
 WeightPrecision = Literal["fp32", "fp16"]
+PoolReadings = Literal["counts", "binary"]
 
 
 def pooled_graph(pool_size: int) -> str:
@@ -92,6 +93,8 @@ class BundleConfig:
         counting: "shared" if the counting network of the largest pools serves all sizes; the first r + 1 of
             its outputs are those of pools of r. "separate" if each size has its own.
         training_shapes: Shapes of the training images; None if they are not known.
+        readings: "counts" if pooled networks were trained to count; "binary" if to tell whether any image is
+            bad: they read 0 or 1, and 1 stands for any number.
     """
 
     format_version: int
@@ -117,6 +120,7 @@ class BundleConfig:
     counting: Counting
     tallies: FromZero
     training_shapes: TrainingShapes | None
+    readings: PoolReadings = "counts"
 
     @property
     def network_sizes(self) -> tuple[int, ...]:
@@ -157,7 +161,7 @@ class BundleConfig:
                 f"format_version is {version}, but this poolsieve reads up to {FORMAT_VERSION}; "
                 "upgrade it with: pip install --upgrade poolsieve"
             )
-        config = read_record(cls, values)
+        config = read_record(cls, {"readings": "counts", **known} if known else values)
         by_size = {size: config.training_prior.get(str(size), ()) for size in config.pool_sizes}  # type: ignore[call-overload]
         if len(config.training_prior) != len(by_size):
             raise ValueError(

@@ -57,6 +57,8 @@ class Decoder(ABC):
 
     uses_priors: ClassVar[bool] = False
     """Whether `decode` needs the prior probability of each image."""
+    reads_counts: ClassVar[bool] = False
+    """Whether it takes a count for exact, so that pools read as clean or not are of no use to it."""
     thresholds_scores: ClassVar[bool] = False
     """Whether flags are exactly `scores > self.threshold`: tuning then decodes once for all thresholds."""
     default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {}

@@ -30,10 +30,12 @@ class CLasso(Decoder):
     penalty: float = parameter(0.5, Interval(low=0))
     threshold: float = parameter(0.3, Interval(low=0, high=1))
 
+    reads_counts: ClassVar = True
     thresholds_scores: ClassVar = True
     default_grid: ClassVar = {
-        "penalty": (0.01, 0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0),
-        "threshold": (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
+        # From none to 2c of the paper's design, with which one image in c pools that read 1 comes out as 0.
+        "penalty": (0.0, 0.01, 0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0),
+        "threshold": (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
     }
 
     def _decode(self, readings: Readings, design: Pooling, priors: NDArray[np.float64]) -> Decoding:

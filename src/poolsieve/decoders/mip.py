@@ -209,6 +209,9 @@ class MIP(Decoder):
     solver: str = parameter("auto", Choice(("auto", *SOLVERS)))
     node_limit: int | None = parameter(None, Interval(low=1, whole=True, optional=True))
 
+    reads_counts: ClassVar = True
+    # Squared errors are whole numbers: below 1/n a penalty only breaks ties, so that 0.01 is as good as any
+    # less for 100 images; from c on no image is worth its penalty by itself.
     default_grid: ClassVar = {"penalty": (0.01, 0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)}
 
     def _decode(self, readings: Readings, design: Pooling, priors: NDArray[np.float64]) -> Decoding:

@@ -37,6 +37,7 @@ class QuantitativeThreshold(Decoder):
     threshold: float = parameter(0.65, Interval())
 
     thresholds_scores: ClassVar = True
+    reads_counts: ClassVar = True
     default_grid: ClassVar = {
         "threshold": (0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.1, 1.2, 1.3, 1.5)
     }
@@ -70,6 +71,7 @@ class GreedyCounts(Decoder):
 
     margin: float = parameter(0.5, Interval(low=0))
 
+    reads_counts: ClassVar = True
     default_grid: ClassVar = {"margin": (0.0, 0.5, 1.0, 1.5, 2.0)}
 
     def _decode(self, readings: Readings, design: Pooling, priors: NDArray[np.float64]) -> Decoding:

@@ -62,6 +62,11 @@ class Competitor(ABC):
     by_name: bool = False
     least_pools: int = 1
 
+    @property
+    def reads_counts(self) -> bool:
+        """Whether it needs networks that count, and not only tell whether a pool is clean."""
+        return False
+
     @abstractmethod
     def prepare(self, tuning: EvaluationContext) -> Setup:
         """Set the method up for the prevalence of a mixture of validation images.
@@ -92,6 +97,20 @@ class FixedScheme(Competitor):
 
 
 @dataclass(frozen=True)
+class LikelierClass(Competitor):
+    """Individual testing by the likelier of the network's two outputs, as in the paper (eq:inn).
+
+    Calibrated scores rise with the difference of the outputs, so that this is individual testing with the
+    score of equal outputs as the threshold.
+    """
+
+    def prepare(self, tuning: EvaluationContext) -> Setup:
+        """The scheme with that threshold."""
+        equal = float(tuning.likelihoods.image_scores(np.zeros((1, 2), dtype=np.float32))[0])
+        return Setup(make_scheme("individual", tuning.pool_sizes, threshold=equal), f"threshold={equal:.3g}")
+
+
+@dataclass(frozen=True)
 class TunedDecoder(Competitor):
     """The one-shot scheme with a decoder tuned for sensitivity × specificity, as in the paper.
 
@@ -100,6 +119,11 @@ class TunedDecoder(Competitor):
     """
 
     decoder: str = "mip"
+
+    @property
+    def reads_counts(self) -> bool:
+        """Whether the decoder does."""
+        return parse_decoder(self.decoder).decoder.reads_counts
 
     def prepare(self, tuning: EvaluationContext) -> Setup:
         """Search the decoder's own grid; the first of equally good points wins."""
@@ -201,7 +225,11 @@ COMPETITORS: dict[str, Competitor] = {
     competitor.name: competitor
     for competitor in (
         FixedScheme("individual", "Individual"),
+        LikelierClass("individual-argmax", "Individual, arg max"),
         FixedScheme("dorfman", "Dorfman", scheme="dorfman"),
+        FixedScheme(
+            "dorfman-recompute", "Dorfman, whole networks", scheme="dorfman", parameters={"recompute": True}
+        ),
         TunedDecoder("comp", "COMP", decoder="comp"),
         TunedDecoder("ncomp-2", "NCOMP-2", least_pools=3, decoder="ncomp:t=2"),
         TunedDecoder("classo", "CLasso", decoder="classo"),
@@ -214,6 +242,10 @@ COMPETITORS: dict[str, Competitor] = {
         PlannedScheme("auto", "Planned", planned=True),
         PlannedScheme("adaptive-planned", "Adaptive, planned", planned=True, by_name=True, only="adaptive"),
         FixedScheme("downsample", "Downsample", half=True),
+        TunedDecoder("downsample-comp", "COMP, half size", half=True, decoder="comp"),
+        TunedDecoder(
+            "downsample-ncomp-2", "NCOMP-2, half size", half=True, least_pools=3, decoder="ncomp:t=2"
+        ),
         TunedDecoder("downsample-classo", "CLasso, half size", half=True, decoder="classo"),
         TunedDecoder("downsample-mip", "MIP, half size", half=True, decoder="mip"),
         TunedDecoder("downsample-bp", "BP soft, half size", half=True, decoder="bp"),

@@ -97,9 +97,20 @@ def evaluate(
         competitors = [competitor for competitor in competitors if not competitor.glances]
     if not bundle.has_recordings or plan.by_density:  # recordings are of the bundle's own reading
         competitors = [competitor for competitor in competitors if not competitor.planned]
+    binary = bundle.config.readings == "binary"
     if plan.methods is None:
         most = pools_per_image(bundle.config.pool_sizes)
-        competitors = [competitor for competitor in competitors if competitor.least_pools <= most]
+        competitors = [
+            competitor
+            for competitor in competitors
+            if competitor.least_pools <= most and not (binary and competitor.reads_counts)
+        ]
+    for competitor in competitors:
+        if binary and competitor.reads_counts:
+            raise ValueError(
+                f"{competitor.name} decodes counts, but the networks of {bundle.name} only tell whether a "
+                "pool is clean (train --readings binary); leave it out, or take a bundle that counts"
+            )
     outliers = bundle.outliers
     if plan.by_density and outliers is None:
         raise ValueError(f"{bundle.name} is no outlier bundle, so it has no density to read by")

@@ -19,7 +19,7 @@ from poolsieve.evaluation.scheme_runs import SchemeRun
 from poolsieve.progress import Reporter
 from poolsieve.schemes import Scheme
 
-TIMED = ("individual", "dorfman", "mip", "glance", "cascade", "adaptive", "auto")
+TIMED = ("individual", "dorfman", "classo", "mip", "glance", "cascade", "adaptive", "auto")
 """Methods whose wall-clock time is taken."""
 _FRONTIER_NEAR = 0.01
 _NEW_POOLS = 5

@@ -40,6 +40,8 @@ FIGURE_GROUPS = {
         "individual",
         "mip",
         "downsample",
+        "downsample-comp",
+        "downsample-ncomp-2",
         "downsample-classo",
         "downsample-mip",
         "downsample-bp",

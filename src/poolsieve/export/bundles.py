@@ -154,6 +154,8 @@ def save_bundle(
     config = _describe(model, task, squaring, shares, precision)
     if outliers is not None:
         config = replace(config, kind="outlier")
+    if settings is not None and settings.get("readings") == "binary":
+        config = replace(config, readings="binary")
     if shapes is not None:
         config = replace(config, training_shapes=shapes)
         misfit = shapes.misfit(squaring)

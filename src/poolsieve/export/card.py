@@ -91,9 +91,11 @@ def _squaring_lines(config: BundleConfig) -> list[str]:
 
 
 def _sharing_lines(config: BundleConfig) -> list[str]:
+    binary = ["- Pools are read as clean or not; how many images of a pool are bad is not counted."]
+    lines = binary if config.readings == "binary" else []
     if config.counting == "separate":
-        return []
-    return ["- One counting network serves all pool sizes; it was trained on pools of each."]
+        return lines
+    return [*lines, "- One counting network serves all pool sizes; it was trained on pools of each."]
 
 
 def _what(config: BundleConfig) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import torch
@@ -95,6 +95,26 @@ class PooledNetwork(nn.Module):
         self.back, self.final = _own_back(backbone, outputs)
         tallies = 0 if self.gate is None else self.gate.tallies
         self.tally: nn.Module | None = Tally(tallies, outputs) if tallies else None
+
+    @torch.no_grad()
+    def read_binary(self, shares: ArrayLike) -> None:
+        """Make a counting network of what was trained as a binary one by its outputs 0 and 1 (eq:bpnn).
+
+        Output 1 then stands for any bad image. It is copied to all higher counts, each less likely by its
+        share of training pools: no count above 1 is ever read, and with the shares divided out again, as is
+        done for likelihoods, all counts but 0 are equally likely.
+
+        Args:
+            shares: Of training pools with 0 … r bad images.  # (r + 1,)
+        """
+        table = torch.as_tensor(shares, dtype=torch.float32)
+        less = torch.log((table[2:] / table[1]).clamp(1e-6, 0.999))
+        layers = {cast(nn.Linear, self.final): less}
+        if self.tally is not None:
+            layers[cast(Tally, self.tally).out] = torch.zeros_like(less)
+        for layer, added in layers.items():
+            layer.weight[2:] = layer.weight[1]
+            layer.bias[2:] = layer.bias[1] + added
 
     def for_pools_of(self, pool_size: int) -> PooledNetwork:
         """This network as one for smaller pools, with the same weights, not copied.

@@ -123,6 +123,8 @@ class _Maker:
             if classes == 1:
                 yield self._pooled(recording, 1, "dorfman", None, bounds=np.array([0.5]), complexity=2)
             for decoder in DECODERS:
+                if decoder == "classo" and recording.counts.max() <= 1:
+                    continue  # the networks only tell whether a pool is clean
                 yield soft if decoder == "bp" else self._oneshot(recording, classes, decoder)
         for classes in range(1, most + 1):
             adaptive = self._adaptive(recording, classes)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from poolsieve.bundles.config import BundleConfig
 from poolsieve.decoders import BeliefPropagation, CountNoise, Decoder, Readings, parse_decoder
 from poolsieve.decoders.binary_decoders import possibly_bad
 from poolsieve.designs import Pooling
@@ -57,6 +58,15 @@ class DecodedPools(BalancedPools):
         parse_decoder(self.decoder).decoder.check_weight(
             self.pools_per_image
         )  # complains of unknown names too
+
+    def graphs(self, config: BundleConfig) -> list[str]:
+        """Those of all pools; raises ValueError if the decoder needs counts and the networks do not count."""
+        if config.readings == "binary" and parse_decoder(self.decoder).decoder.reads_counts:
+            raise ValueError(
+                f"{self.decoder} decodes counts, but this bundle's networks only tell whether a pool is "
+                "clean; take comp, ncomp, bp or another scheme"
+            )
+        return super().graphs(config)
 
     def look(self, undecided: Undecided) -> None:
         """Decide by pools; test what they leave."""

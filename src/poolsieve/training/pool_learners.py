@@ -33,6 +33,7 @@ from poolsieve.training.sampling import (
     seeded_pools,
     weighted_accuracy,
     weighted_likelihood,
+    weighted_mean,
 )
 from poolsieve.training.settings import TrainingSettings
 
@@ -117,12 +118,16 @@ class CountingLearner:
         every = network.read(vectors, tallied).split([len(pools.counts) for pools in loaded])
         losses, heads, correct = [], [], 0
         for pools, outputs, opinions in zip(loaded, every, image_logits, strict=True):
-            logits = outputs[:, : pools.size + 1]
-            targets = self._targets[pools.size][pools.counts]
+            if self._settings.readings == "binary":
+                logits, counts = outputs[:, :2], pools.counts.clamp(max=1)
+                targets = counts
+            else:
+                logits, counts = outputs[:, : pools.size + 1], pools.counts
+                targets = self._targets[pools.size][counts]
             losses.append(
                 functional.cross_entropy(logits, targets, label_smoothing=optimization.label_smoothing)
             )
-            correct += int((logits.argmax(1) == pools.counts).sum())
+            correct += int((logits.argmax(1) == counts).sum())
             if self._learn_gate and opinions is not None:
                 heads.append(head_loss(opinions, pools.labels))
         loss = torch.stack(losses).mean()
@@ -217,12 +222,15 @@ class PoolFrontLearner:
         vectors = network.back(gated.unflatten(0, apart).amax(dim=0))
         sums = opening[:, 1:].unflatten(0, apart).sum(dim=0)
         logits = network.read(functional.dropout(vectors, optimization.dropout), sums)
-        loss = functional.cross_entropy(logits, loaded.counts, label_smoothing=optimization.label_smoothing)
+        counts = loaded.counts
+        if self._settings.readings == "binary":
+            logits, counts = logits[:, :2], counts.clamp(max=1)
+        loss = functional.cross_entropy(logits, counts, label_smoothing=optimization.label_smoothing)
         loss = loss + self._settings.head_weight * head_loss(image_logits, loaded.labels)
         if len(loaded.singles) > 1:
             alone = individual.embed(features[loaded.singles])
             loss = loss + image_loss(individual, alone, loaded.labels[loaded.singles], self._settings)[0]
-        return Step(loss, int((logits.argmax(1) == loaded.counts).sum()), len(loaded.counts))
+        return Step(loss, int((logits.argmax(1) == counts).sum()), len(counts))
 
     def judge(self, module: nn.Module) -> dict[str, float]:
         """Weighted accuracy on validation pools, averaged over pool sizes, selects."""
@@ -277,6 +285,15 @@ def pool_figures(
     numbers = settings.pool_numbers(size, settings.validation_pools)
     pools = seeded_pools(validation.labels, numbers, settings.seed, "validation")
     logits, counts = read_pools(network, validation, pools).logits, pools.counts
+    if (
+        settings.readings == "binary"
+    ):  # right is who tells whether there is any, weighted by how many there are
+        logits = logits[:, :2]
+        right = logits.argmax(axis=1) == (counts > 0)
+        score = weighted_mean(counts, right.astype(np.float64), size, settings.prevalence)
+        told = auc_of_one(badness(logits), counts)
+        exact = float(np.mean(right))
+        return {"score": score, "exact": exact} | ({} if told is None else {"auc_0_1": told})
     read = logits.argmax(axis=1)
     if settings.select_by == "accuracy":
         score = weighted_accuracy(counts, read, size, settings.prevalence)

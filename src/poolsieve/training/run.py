@@ -118,6 +118,8 @@ def _train_all(features: SplitFeatures, out: Path, *, task: str) -> dict[str, An
     if settings.individual_epochs or settings.epochs:
         _train_backs(model, cached("train"), validation, features, phases)
     for size, network in model.own_counting.items():
+        if settings.readings == "binary":
+            network.read_binary(settings.shares_of(size))
         raised = raise_clean_readings(network, validation, settings)
         if raised:
             reporter.line(f"pools of {size}: bias of count 0 raised by {raised:.3f}")

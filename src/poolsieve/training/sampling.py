@@ -237,7 +237,7 @@ def weighted_accuracy(counts: ArrayLike, predicted: ArrayLike, pool_size: int, p
     See "Training" of the paper. Counts with no pool are left out and the weights of the others scaled up.
     """
     true, read = np.asarray(counts), np.asarray(predicted)
-    return _weighted_mean(true, (read == true).astype(np.float64), pool_size, prevalence)
+    return weighted_mean(true, (read == true).astype(np.float64), pool_size, prevalence)
 
 
 def weighted_likelihood(counts: ArrayLike, logits: ArrayLike, prevalence: float) -> float:
@@ -249,12 +249,13 @@ def weighted_likelihood(counts: ArrayLike, logits: ArrayLike, prevalence: float)
         prevalence: Prevalence p.
     """
     true, table = np.asarray(counts), log_softmax(np.asarray(logits, dtype=np.float64), axis=1)
-    return _weighted_mean(true, table[np.arange(len(true)), true], table.shape[1] - 1, prevalence)
+    return weighted_mean(true, table[np.arange(len(true)), true], table.shape[1] - 1, prevalence)
 
 
-def _weighted_mean(
+def weighted_mean(
     counts: NDArray[np.int64], values: NDArray[np.float64], pool_size: int, prevalence: float
 ) -> float:
+    """The mean over counts of the mean over pools of each, weighted by Binom(r, p, k)."""
     kinds = [k for k in range(pool_size + 1) if np.any(counts == k)]
     if not kinds:
         raise ValueError("there are no pools to measure")

@@ -231,6 +231,12 @@ class TrainingSettings(_Settings):
         "for each size.",
         panel=NETWORKS,
     )
+    readings: Literal["counts", "binary"] = option(
+        "counts",
+        "counts: pooled networks tell how many images are bad (the paper's QPNN); binary: whether any is "
+        "(its BPNN), for Dorfman, COMP, NCOMP, belief propagation and adaptive.",
+        panel=NETWORKS,
+    )
     merge: Merge = option(
         "gated",
         "gated: a learnt gate before the maximum; max: the paper's plain maximum.",
@@ -367,6 +373,10 @@ class TrainingSettings(_Settings):
             raise ValueError("the plain maximum has no gate to tally: use merge='gated' or no tallies")
         if self.clean_share is not None and self.outliers is not None:
             raise ValueError("clean_share is for classification: off-topic pools are read by their density")
+        if self.readings == "binary" and self.outliers is not None:
+            raise ValueError(
+                "binary readings are for classification: off-topic pools are read by their density"
+            )
         if (self.front == "tuned") != (self.tune_from is not None):
             raise ValueError(
                 f"front={self.front!r}, but tune_from={self.tune_from!r}: a front is tuned after a cut "
