@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from poolsieve.images import UnreadableImage, decode_frames, decode_image, read_image
+from poolsieve.images.guarded_decoding import shared_decoder
+from poolsieve.images.reading import _in_one_scan
 
 
 def encoded(image, **options):
@@ -322,3 +324,23 @@ def test_files_that_are_no_images(data, reason):
 def test_a_missing_file_is_an_os_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_image(tmp_path / "none.jpg")
+
+
+def test_only_jpegs_that_may_have_many_scans_are_searched_for_them():
+    photo = Image.fromarray(np.random.default_rng(0).integers(0, 255, (40, 40, 3), dtype=np.uint8))
+    thumbnail = hostile.encoded(photo, format="jpeg", progressive=True)
+    exif = Image.Exif()
+    exif[ExifTags.Base.ImageDescription] = "a thumbnail: " + thumbnail[:200].decode("latin-1")
+    plain = hostile.encoded(photo, format="jpeg", exif=exif)
+    assert _in_one_scan(plain)
+    assert _in_one_scan(hostile.encoded(photo.convert("L"), format="jpeg"))
+    for several in (thumbnail, hostile.jpeg_of_many_scans(5, 40), plain[:100], b"\xff\xd8", plain[:2] * 9):
+        assert not _in_one_scan(several)
+
+
+def test_further_scans_of_a_jpeg_in_one_scan_are_never_decoded():
+    data = hostile.encoded(Image.new("RGB", (2000, 2000), (9, 9, 9)), format="jpeg")
+    scan = data[data.index(b"\xff\xda") : -2]
+    many = data[:-2] + scan * 1000 + data[-2:]
+    with pytest.raises(UnreadableImage, match="damaged or truncated"):  # at the second, long before its limit
+        shared_decoder().decode(many, at_least=8)

@@ -42,6 +42,8 @@ MAX_SCANS = 100
 """JPEGs that come in more scans are refused; ordinary progressive ones have about ten."""
 ANIMATED = ("GIF", "WEBP", "PNG", "AVIF")
 """Formats whose frames are one after the other the same picture; HEIC holds pictures beside each other."""
+_MOST_SEGMENTS = 100
+"""Of a JPEG, before its first scan; beyond them it is looked at closely."""
 _STRIP_PIXELS = 1_000_000
 _STILL_BYTES = {"PNG": 4, "BMP": 5, "GIF": 5, "WEBP": 18, "HEIF": 12, "AVIF": 18}
 _MOVING_BYTES = {"PNG": 13, "GIF": 14, "WEBP": 18, "AVIF": 18}
@@ -227,9 +229,11 @@ def open_image(data: bytes, path: str | os.PathLike[str], max_pixels: int = MAX_
     """
     if not data:
         raise UnreadableImage(path, "the file is empty")
-    # In compressed data 255 is never followed by 218; what else is in the file may have it by chance.
-    if data.startswith(b"\xff\xd8") and (scans := data.count(b"\xff\xda")) > MAX_SCANS + len(data) // 20_000:
-        raise UnreadableImage(path, f"a JPEG in {scans:,} scans, more than the limit of {MAX_SCANS}")
+    if data.startswith(b"\xff\xd8") and not _in_one_scan(data):
+        # In compressed data 255 is never followed by 218; what else is in the file may have it by chance.
+        scans = data.count(b"\xff\xda")
+        if scans > MAX_SCANS + len(data) // 20_000:
+            raise UnreadableImage(path, f"a JPEG in {scans:,} scans, more than the limit of {MAX_SCANS}")
     kind = heif_format(data)
     if kind is None:
         image: Image.Image = Image.open(io.BytesIO(data), formats=FORMATS)
@@ -244,6 +248,26 @@ def open_image(data: bytes, path: str | os.PathLike[str], max_pixels: int = MAX_
             raise UnreadableImage(path, "damaged or truncated (no sound HEIC or AVIF header)") from None
     check_pixels(path, image.size, max_pixels)
     return image
+
+
+def _in_one_scan(data: bytes) -> bool:
+    """Whether a JPEG's first scan has all components of a sequential image: the decoder then takes no other.
+
+    Looking through all of a file for scans would take as long as a twelfth of decoding it.
+    """
+    place, components = 2, 0
+    for _ in range(_MOST_SEGMENTS):
+        if data[place : place + 1] != b"\xff" or len(data) < place + 10:
+            return False
+        marker, length = data[place + 1], int.from_bytes(data[place + 2 : place + 4], "big")
+        if marker == 0xDA:
+            return data[place + 4] == components > 0
+        if marker in (0xC0, 0xC1):
+            components = data[place + 9]
+        elif (0xC2 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC)) or length < 2:
+            return False
+        place += 2 + length
+    return False
 
 
 def memory_needed(image: Image.Image, at_least: int | None, scale: int | None = None) -> int:
@@ -272,7 +296,12 @@ def draft_scale(image: Image.Image, at_least: int | None) -> int:
 
 
 def decoded(
-    image: Image.Image, at_least: int | None, frames: int = 1, *, scale: int | None = None
+    image: Image.Image,
+    at_least: int | None,
+    frames: int = 1,
+    *,
+    scale: int | None = None,
+    copied: bool = True,
 ) -> Iterator[Image.Image]:
     """The frames of an open image as RGB, upright, near the size asked for; inside `decoder_errors`.
 
@@ -281,6 +310,7 @@ def decoded(
         at_least: As in `decode_image`.
         frames: As in `decode_frames`.
         scale: How many times smaller a JPEG is decoded; None for what `draft_scale` says.
+        copied: Whether frames must outlive the open image and its next frame.
     """
     scale = scale or draft_scale(image, at_least)
     if scale > 1:
@@ -295,7 +325,7 @@ def decoded(
         if factor > 1 and image.width * image.height > LARGE_PIXELS:
             rgb = _reduced(shown, factor)
         else:
-            rgb = _as_rgb(shown)
+            rgb = _as_rgb(shown, copied=copied)
         yield rgb if turn is None else rgb.transpose(turn)
 
 
@@ -341,7 +371,7 @@ def _reduced(image: Image.Image, factor: int) -> Image.Image:
     return small
 
 
-def _as_rgb(image: Image.Image) -> Image.Image:
+def _as_rgb(image: Image.Image, *, copied: bool = True) -> Image.Image:
     if image.mode.startswith("I"):
         return _from_wide_grey(image)
     if image.has_transparency_data:
@@ -350,7 +380,8 @@ def _as_rgb(image: Image.Image) -> Image.Image:
         canvas.paste(layered, mask=layered.getchannel("A"))
         return canvas
     # Of other formats a copy, as their images hold on to decoders or become the next frame.
-    return image if image.mode == "RGB" and image.format == "JPEG" else image.convert("RGB")
+    itself = image.mode == "RGB" and (image.format == "JPEG" or not copied)
+    return image if itself else image.convert("RGB")
 
 
 def _from_wide_grey(image: Image.Image) -> Image.Image:

@@ -69,7 +69,8 @@ def squared(
     """
     scale = small_scale(image, size, squaring, shrink)
     if scale is None:
-        return (make_square(frame, size, squaring) for frame in decoded(image, size, frames))
+        found = decoded(image, size, frames, copied=frames > 1)
+        return (make_square(frame, size, squaring) for frame in found)
     small = size // shrink
     return (make_square(one, small, squaring, _SMALL_FILTER) for one in decoded(image, small, scale=scale))
 
