@@ -12,6 +12,7 @@ import typer
 from poolsieve.cli.command import typed_again
 from poolsieve.cli.config_file import read_config
 from poolsieve.cli.saying import say
+from poolsieve.cli.shared_options import EngineName, Threads
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,9 +73,7 @@ def moderate(
     specificity: Annotated[
         float | None, typer.Option(help="auto: least specificity. \\[default: that of individual testing]")
     ] = None,
-    engine: Annotated[
-        Literal["auto", "openvino", "onnxruntime", "torch"], typer.Option(help="What runs the networks.")
-    ] = "auto",
+    engine: EngineName = "auto",
     seed: Annotated[
         int | None,
         typer.Option(help="Decides who shares a pool with whom. \\[default: a fresh secret number]"),
@@ -160,7 +159,7 @@ def moderate(
         int,
         typer.Option(help="Frames of an animation that are looked at, evenly spaced; the worst counts."),
     ] = 1,
-    threads: Annotated[int | None, typer.Option(help="Threads that the networks run on.")] = None,
+    threads: Threads = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Images or pools that go through a network at once.")
     ] = None,

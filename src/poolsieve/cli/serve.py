@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from poolsieve.cli.shared_options import EngineName, Threads
+
 if TYPE_CHECKING:
     from poolsieve.serving.service import Service
     from poolsieve.store import Store
@@ -35,10 +37,8 @@ def serve(
         typer.Option(help="How images are decided about; oneshot is refused."),
     ] = "auto",
     prevalence: Annotated[float | None, typer.Option(help="Expected share of bad images.")] = None,
-    engine: Annotated[
-        Literal["auto", "openvino", "onnxruntime", "torch"], typer.Option(help="What runs the networks.")
-    ] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Threads that the engine computes on.")] = None,
+    engine: EngineName = "auto",
+    threads: Threads = None,
     deadline_ms: Annotated[
         float, typer.Option(help="Milliseconds to an answer, unless a request says otherwise.")
     ] = 1000.0,

@@ -95,7 +95,16 @@ def simulate(
         correlation: Of errors across the pools of one image; see `CountNoise.sample`.
         seed: Makes the run repeatable.
     """
-    _check(methods, noises, prevalences, chunks, tuning_chunks, correlation)
+    if not methods or not noises or not prevalences:
+        raise ValueError("a simulation needs at least one method, one noise and one prevalence")
+    for name, number, least in (("chunks", chunks, 1), ("tuning_chunks", tuning_chunks, 0)):
+        if number < least:
+            raise ValueError(f"{name}={number}, but it must be at least {least}")
+    if not 0 <= correlation <= 1:
+        raise ValueError(f"correlation={correlation:g}, but it must lie between 0 and 1")
+    for prevalence in prevalences:
+        if not 0 <= prevalence <= 1:
+            raise ValueError(f"prevalence {prevalence:g} does not lie between 0 and 1")
     simulation = _Simulation(chunks, tuning_chunks, correlation, seed, _design_labels(methods))
     for label, noise in noises.items():
         for number, prevalence in enumerate(prevalences):
@@ -171,24 +180,3 @@ def draw_bad_images(
     number = math.floor(expected) + int(generator.random() < expected - math.floor(expected))
     bad[generator.choice(total, number, replace=False)] = True
     return bad.reshape(chunks, images)
-
-
-def _check(
-    methods: Sequence[Method],
-    noises: Mapping[str, CountNoise],
-    prevalences: Sequence[float],
-    chunks: int,
-    tuning_chunks: int,
-    correlation: float,
-) -> None:
-    if not methods or not noises or not prevalences:
-        raise ValueError("a simulation needs at least one method, one noise and one prevalence")
-    if chunks < 1:
-        raise ValueError(f"chunks={chunks}, but it must be at least 1")
-    if tuning_chunks < 0:
-        raise ValueError(f"tuning_chunks={tuning_chunks}, but it must be at least 0")
-    if not 0 <= correlation <= 1:
-        raise ValueError(f"correlation={correlation:g}, but it must lie between 0 and 1")
-    for prevalence in prevalences:
-        if not 0 <= prevalence <= 1:
-            raise ValueError(f"prevalence {prevalence:g} does not lie between 0 and 1")
