@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from poolsieve.outliers import OutlierReading, OutlierReadings, ScoreLikelihood, fit_mixture, make_reading
-from poolsieve.outliers.likelihood import smooth_likelihood
+from poolsieve.outliers.score_counts import smooth_likelihood
 
 WIDTH = 6
 

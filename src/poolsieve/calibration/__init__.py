@@ -3,15 +3,10 @@
 Nothing here needs torch, so that a calibration can be read where images are moderated.
 """
 
+from poolsieve.calibration.confusion import confusion_counts, draw_confusion
 from poolsieve.calibration.error_correlation import ErrorCorrelation, error_correlation
-from poolsieve.calibration.pictures import draw_confusion, draw_roc
-from poolsieve.calibration.record import (
-    Calibration,
-    CountingCalibration,
-    calibrate_counting,
-    confusion_counts,
-)
-from poolsieve.calibration.roc import RocCurve, roc_curve
+from poolsieve.calibration.record import Calibration, CountingCalibration, calibrate_counting
+from poolsieve.calibration.roc import RocCurve, draw_roc, roc_curve
 from poolsieve.calibration.scaling import EVEN, OutputScaling, fit_scaling, paired
 
 __all__ = [

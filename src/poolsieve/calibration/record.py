@@ -5,31 +5,22 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from poolsieve.calibration.confusion import confusion_counts
 from poolsieve.calibration.error_correlation import ErrorCorrelation
 from poolsieve.calibration.roc import RocCurve
-from poolsieve.calibration.scaling import OutputScaling, fit_scaling, whole_numbers
+from poolsieve.calibration.scaling import OutputScaling, fit_scaling
 from poolsieve.files import write_atomically
 
 FORMAT_VERSION = 1
 _Part = TypeVar("_Part")
-
-
-def confusion_counts(true: ArrayLike, read: ArrayLike, pool_size: int) -> NDArray[np.int64]:
-    """How many pools with each true count (rows) got each reading (columns).  # (r + 1, r + 1)."""
-    rows, columns = whole_numbers(true, pool_size, "true counts"), whole_numbers(read, pool_size, "readings")
-    if rows.shape != columns.shape:
-        raise ValueError(f"{rows.size} true counts, but {columns.size} readings")
-    table = np.zeros((pool_size + 1, pool_size + 1), dtype=np.int64)
-    np.add.at(table, (rows.ravel(), columns.ravel()), 1)
-    return table
 
 
 @dataclass(frozen=True)
@@ -116,13 +107,13 @@ class Calibration:
         _check_finite(values, "calibration")
         try:
             return cls(
-                individual=_scaling_from(values["individual"]),
-                individual_roc=_roc_from(values["individual_roc"]),
-                head=_optional(_scaling_from, values["head"]),
-                head_roc=_optional(_roc_from, values["head_roc"]),
-                counting={int(size): _counting_from(part) for size, part in values["counting"].items()},
-                glance=_optional(_scaling_from, values.get("glance")),
-                glance_roc=_optional(_roc_from, values.get("glance_roc")),
+                individual=_made(OutputScaling, values["individual"]),
+                individual_roc=_made(RocCurve, values["individual_roc"]),
+                head=values["head"] and _made(OutputScaling, values["head"]),
+                head_roc=values["head_roc"] and _made(RocCurve, values["head_roc"]),
+                counting={int(size): _counting(part) for size, part in values["counting"].items()},
+                glance=values.get("glance") and _made(OutputScaling, values["glance"]),
+                glance_roc=values.get("glance_roc") and _made(RocCurve, values["glance_roc"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a calibration: {type(error).__name__} {error}") from error
@@ -142,29 +133,18 @@ class Calibration:
             raise ValueError(f"{path}: {error}") from error
 
 
-def _scaling_from(values: Mapping[str, Any]) -> OutputScaling:
-    return OutputScaling(float(values["temperature"]), tuple(values["biases"]), tuple(values["prior"]))
+def _made(kind: type[_Part], values: Mapping[str, Any]) -> _Part:
+    return kind(**{name: _tuples(value) for name, value in values.items()})
 
 
-def _roc_from(values: Mapping[str, Any]) -> RocCurve:
-    return RocCurve(
-        tuple(values["false_positive_rate"]), tuple(values["true_positive_rate"]), float(values["auc"])
-    )
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _optional(
-    made_from: Callable[[Mapping[str, Any]], _Part], values: Mapping[str, Any] | None
-) -> _Part | None:
-    return None if values is None else made_from(values)
-
-
-def _counting_from(values: Mapping[str, Any]) -> CountingCalibration:
-    correlation = values["correlation"]
-    return CountingCalibration(
-        _scaling_from(values["scaling"]),
-        tuple(tuple(int(value) for value in row) for row in values["confusion"]),
-        None if correlation is None else ErrorCorrelation(**correlation),
-    )
+def _counting(values: Mapping[str, Any]) -> CountingCalibration:
+    correlation = values["correlation"] and _made(ErrorCorrelation, values["correlation"])
+    scaling = _made(OutputScaling, values["scaling"])
+    return CountingCalibration(scaling, _tuples(values["confusion"]), correlation)
 
 
 def _check_finite(value: object, where: str) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from poolsieve.figures import new_figure, save_figure
 from poolsieve.statistics import auc
 
 
@@ -32,8 +36,7 @@ def roc_curve(scores: ArrayLike, bad: ArrayLike, *, points: int = 200) -> RocCur
         raise ValueError(f"one score and one label per image; got {values.shape} and {flags.shape}")
     if not np.isfinite(values).all():
         raise ValueError("scores must be finite")
-    positives = int(flags.sum())
-    negatives = len(flags) - positives
+    positives, negatives = int(flags.sum()), int((~flags).sum())
     if not positives or not negatives:
         raise ValueError(f"a ROC curve needs bad and clean images; got {positives} and {negatives}")
     order = np.argsort(-values, kind="stable")
@@ -46,3 +49,17 @@ def roc_curve(scores: ArrayLike, bad: ArrayLike, *, points: int = 200) -> RocCur
         tuple((hits[chosen] / positives).tolist()),
         auc(values, flags),
     )
+
+
+def draw_roc(curves: Mapping[str, RocCurve], path: str | os.PathLike[str]) -> Path:
+    """Draw ROC curves by the names to show, with their areas, to a `.png`, `.pdf` or `.svg`."""
+    figure = new_figure(figsize=(4.5, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    for name, curve in curves.items():
+        axes.plot(curve.false_positive_rate, curve.true_positive_rate, label=f"{name} (area {curve.auc:.4f})")
+    axes.plot([0, 1], [0, 1], color="0.7", linewidth=0.8, linestyle="--")
+    axes.set_xlabel("clean images flagged")
+    axes.set_ylabel("bad images flagged")
+    axes.set_aspect("equal")
+    axes.legend(loc="lower right")
+    return save_figure(figure, path)

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax
 
+from poolsieve.statistics import fit_softmax
+
 
 @dataclass(frozen=True)
 class OutputScaling:
@@ -62,42 +64,25 @@ def fit_scaling(logits: ArrayLike, classes: ArrayLike) -> OutputScaling:
     """Fit temperature and biases by maximum likelihood.
 
     This is vector scaling with one temperature (Guo et al., "On Calibration of Modern Neural Networks", ICML
-    2017). A weak normal prior worth about one observation holds the biases and the logarithm of the
-    temperature near 0, so that the fit stays finite where validation data have no example of a class, or
-    the network makes no mistake.
+    2017), with the weak prior of `fit_softmax` on biases and on the logarithm of the temperature.
 
     Args:
         logits: Outputs on validation data.  # (N, outputs)
         classes: True classes.  # (N,)
     """
-    from scipy.optimize import minimize  # slow to import, and moderating does not fit anything
-
-    labels = np.asarray(classes)
-    table = np.asarray(logits, dtype=np.float64)
+    labels, table = np.asarray(classes), np.asarray(logits, dtype=np.float64)
     if table.ndim != 2 or labels.shape != table.shape[:1] or table.shape[1] < 2 or not len(labels):
         raise ValueError(
             f"logits (N, outputs) and classes (N,) must agree; got {table.shape}, {labels.shape}"
         )
     if not np.isfinite(table).all():
         raise ValueError("logits must be finite; the network that gave them did not train properly")
-    labels = whole_numbers(labels, table.shape[1] - 1, "classes")
     outputs = table.shape[1]
-    one_hot = np.eye(outputs)[labels]
-    table = table - table.mean(axis=1, keepdims=True)
-
-    def penalised(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        inverse = math.exp(-parameters[0])
-        logs = log_softmax(table * inverse + parameters[1:], axis=1)
-        error = np.exp(logs) - one_hot
-        value = -logs[one_hot == 1].sum() + 0.5 * parameters @ parameters
-        slope = np.concatenate([[-(error * table).sum() * inverse], error.sum(axis=0)]) + parameters
-        return value / len(table), slope / len(table)
-
-    bounds = [(-5.0, 5.0)] + [(None, None)] * outputs
-    found = minimize(penalised, np.zeros(outputs + 1), jac=True, method="L-BFGS-B", bounds=bounds)
-    biases = found.x[1:] - found.x[1:].mean()
+    labels = whole_numbers(labels, outputs - 1, "classes")
+    (logarithm,), biases = fit_softmax([table], labels, [0.0], [(-5.0, 5.0)], temperatures=True)
     shares = (np.bincount(labels, minlength=outputs) + 0.5) / (len(labels) + 0.5 * outputs)
-    return OutputScaling(math.exp(found.x[0]), tuple(biases.tolist()), tuple(shares.tolist()))
+    biases = biases - biases.mean()
+    return OutputScaling(math.exp(logarithm), tuple(biases.tolist()), tuple(shares.tolist()))
 
 
 def paired(logit: ArrayLike) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from poolsieve import pages
-from poolsieve.calibration.pictures import plot_confusion
+from poolsieve.calibration.confusion import plot_confusion
 from poolsieve.evaluation.report_figures import (
     detection_figures,
     percent,

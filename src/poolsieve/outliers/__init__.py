@@ -6,12 +6,15 @@ Scoring needs numpy only, fitting scikit-learn.
 """
 
 from poolsieve.outliers.fitting import FittedMixture, fit_mixture
-from poolsieve.outliers.histogram import ScoreHistogram, make_histogram
-from poolsieve.outliers.likelihood import ScoreLikelihood, smooth_likelihood
 from poolsieve.outliers.mixture import GaussianMixture
 from poolsieve.outliers.model import OutlierModel
-from poolsieve.outliers.reading import OutlierReading, make_reading
-from poolsieve.outliers.record import OutlierReadings
+from poolsieve.outliers.outlier_reading import OutlierReading, OutlierReadings, make_reading
+from poolsieve.outliers.score_counts import (
+    ScoreHistogram,
+    ScoreLikelihood,
+    make_histogram,
+    smooth_likelihood,
+)
 
 __all__ = [
     "FittedMixture",

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -86,7 +87,7 @@ def fit_mixture(
     space = _Space(table, other, standardise)
     sizes = space.allowed(DIMENSIONS if dimensions is None else dimensions, add_all=dimensions is None)
     sketches = [_fitted(space, 1, "diag", size, SHRINKAGE[0], seed) for size in sizes]
-    directions = max(sketches, key=_likelihood).mixture.dimensions
+    directions = max(sketches, key=attrgetter("held_out")).mixture.dimensions
     candidates = sketches if 1 in usable and "diag" in covariances else []
     for covariance in covariances:
         best, fallen = -math.inf, 0
@@ -97,15 +98,11 @@ def fit_mixture(
             best = max(best, candidates[-1].held_out)
             if fallen == 2:
                 break
-    chosen = max(candidates, key=_likelihood)
+    chosen = max(candidates, key=attrgetter("held_out"))
     shape = chosen.mixture.clusters, chosen.covariance, chosen.mixture.dimensions
     others = [_fitted(space, *shape, added, seed) for added in SHRINKAGE if added != chosen.shrinkage]
-    found = max((chosen, *others), key=_likelihood)
+    found = max((chosen, *others), key=attrgetter("held_out"))
     return replace(found, mixture=found.mixture.rounded())
-
-
-def _likelihood(candidate: FittedMixture) -> float:
-    return candidate.held_out
 
 
 def _checked(vectors: ArrayLike, what: str) -> NDArray[np.float64]:

@@ -44,18 +44,12 @@ class GaussianMixture:
     factors: NDArray[np.floating]
 
     def __post_init__(self) -> None:
-        clusters, dimensions = self.means.shape
-        width = len(self.center)
-        allowed = {
-            (clusters, dimensions, dimensions),
-            (1, dimensions, dimensions),
-            (clusters, dimensions),
-        }
+        (clusters, dimensions), width = self.means.shape, len(self.center)
+        square = (dimensions, dimensions)
+        shapes = self.scale.shape, self.directions.shape, self.weights.shape
         if (
-            self.scale.shape != (width,)
-            or self.directions.shape != (dimensions, width)
-            or self.weights.shape != (clusters,)
-            or self.factors.shape not in allowed
+            shapes != ((width,), (dimensions, width), (clusters,))
+            or self.factors.shape not in ((clusters, *square), (1, *square), (clusters, dimensions))
             or not 1 <= dimensions <= width
         ):
             raise ValueError("the arrays of a mixture do not fit together")
@@ -105,8 +99,7 @@ class GaussianMixture:
             # The rest itself, not |z|² − |y|², which would lose all digits far from the centre.
             beside = np.square(standard - inside @ self.directions).sum(axis=1)
             result -= 0.5 * (beside / self.rest + left * (_LOG_TWO_PI + np.log(self.rest)))
-        density: NDArray[np.float64] = result - np.log(self.scale).sum(dtype=np.float64)
-        return density
+        return np.asarray(result - np.log(self.scale).sum(dtype=np.float64))
 
     def scores(self, vectors: ArrayLike) -> NDArray[np.float64]:
         """Negative log density (eq:NLL): the higher, the stranger.  # (N, D) -> (N,)."""
@@ -133,11 +126,7 @@ class GaussianMixture:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.floating]]) -> GaussianMixture:
-        """The reverse of `to_arrays`.
-
-        Raises:
-            ValueError: An array is missing, or they do not fit together.
-        """
+        """The reverse of `to_arrays`."""
         missing = [name for name in _ARRAYS if name not in arrays]
         if missing:
             raise ValueError(f"the mixture has no {', '.join(missing)}")

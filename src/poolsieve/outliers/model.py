@@ -41,12 +41,8 @@ class OutlierModel:
         contamination: float = 0.02,
         seed: int = 0,
     ) -> None:
-        self.clusters = clusters
-        self.covariances = covariances
-        self.dimensions = dimensions
-        self.held_out = held_out
-        self.contamination = contamination
-        self.seed = seed
+        self.clusters, self.covariances, self.dimensions = clusters, covariances, dimensions
+        self.held_out, self.contamination, self.seed = held_out, contamination, seed
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> OutlierModel:
         """Fit to on-topic vectors.

@@ -13,6 +13,7 @@ from poolsieve.statistics.proportions import (
     predicted_share,
     proportion,
 )
+from poolsieve.statistics.softmax_fit import fit_softmax
 
 __all__ = [
     "Z95",
@@ -24,6 +25,7 @@ __all__ = [
     "auc_from_counts",
     "exact_lower",
     "exact_upper",
+    "fit_softmax",
     "predicted_share",
     "proportion",
 ]

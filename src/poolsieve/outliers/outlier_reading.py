@@ -8,11 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_softmax
 
-from poolsieve.outliers.histogram import BINS, ScoreHistogram, make_histogram
-from poolsieve.outliers.likelihood import ScoreLikelihood, smooth_likelihood
 from poolsieve.outliers.mixture import GaussianMixture
+from poolsieve.outliers.score_counts import (
+    BINS,
+    ScoreHistogram,
+    ScoreLikelihood,
+    make_histogram,
+    smooth_likelihood,
+)
+from poolsieve.statistics import fit_softmax
 
 _LEAST_LEAD = 1e-3
 """By how much the paper's label of an image leads, where smoothing alone would say otherwise."""
@@ -87,13 +92,9 @@ class OutlierReading:
 
     def to_arrays(self) -> dict[str, NDArray]:
         """Plain arrays by name."""
-        parts = {
-            "mixture": self.mixture.to_arrays(),
-            "histogram": self.histogram.to_arrays(),
-            "likelihood": self.likelihood.to_arrays(),
-        }
-        arrays = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
-        return arrays | {"weights": np.array([self.logit_weight, self.score_weight])}
+        names = ("mixture", "histogram", "likelihood")
+        weights = {"weights": np.array([self.logit_weight, self.score_weight])}
+        return _prefixed({name: getattr(self, name).to_arrays() for name in names}) | weights
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray]) -> OutlierReading:
@@ -101,17 +102,77 @@ class OutlierReading:
         if "weights" not in arrays or arrays["weights"].shape != (2,):
             raise ValueError("there are no weights of logits and score")
         return cls(
-            GaussianMixture.from_arrays(within(arrays, "mixture")),
-            ScoreHistogram.from_arrays(within(arrays, "histogram")),
-            ScoreLikelihood.from_arrays(within(arrays, "likelihood")),
+            GaussianMixture.from_arrays(_within(arrays, "mixture")),
+            ScoreHistogram.from_arrays(_within(arrays, "histogram")),
+            ScoreLikelihood.from_arrays(_within(arrays, "likelihood")),
             *(float(weight) for weight in arrays["weights"]),
         )
 
 
-def within(arrays: Mapping[str, NDArray], prefix: str) -> dict[str, NDArray]:
-    """The arrays whose names begin with `prefix.`, without it."""
+def _within(arrays: Mapping[str, NDArray], prefix: str) -> dict[str, NDArray]:
     start = f"{prefix}."
     return {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}
+
+
+def _prefixed(parts: Mapping[str, Mapping[str, NDArray]]) -> dict[str, NDArray]:
+    return {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
+
+
+@dataclass(frozen=True)
+class OutlierReadings:
+    """How the outputs of a bundle's networks are read.
+
+    Attributes:
+        individual: Of the individual network.
+        counting: Of the counting networks, by pool size.
+    """
+
+    individual: OutlierReading
+    counting: Mapping[int, OutlierReading]
+
+    def __post_init__(self) -> None:
+        if self.individual.outputs != 2:
+            raise ValueError(f"single images have 2 labels, not {self.individual.outputs}")
+        for size, reading in self.counting.items():
+            if reading.outputs != size + 1:
+                raise ValueError(f"the reading for pools of {size} is for {reading.outputs} counts")
+
+    @property
+    def width(self) -> int:
+        """Length of the feature vectors."""
+        return self.individual.mixture.width
+
+    def to_bytes(self) -> bytes:
+        """The content of the file."""
+        from safetensors.numpy import save
+
+        parts = {f"counting-{size}": reading.to_arrays() for size, reading in self.counting.items()}
+        arrays = _prefixed({"individual": self.individual.to_arrays(), **parts})
+        return bytes(save({name: np.ascontiguousarray(value) for name, value in arrays.items()}))
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> OutlierReadings:
+        """The reverse of `to_bytes`.
+
+        Raises:
+            ValueError: It is no such file, a number is not finite, or arrays are missing or do not fit.
+        """
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        try:
+            arrays: dict[str, NDArray] = load(content)
+        except (SafetensorError, KeyError) as error:
+            raise ValueError(f"not a file of arrays ({error})") from error
+        for name, values in arrays.items():
+            if not np.isfinite(values).all():
+                raise ValueError(f"{name!r} holds numbers that are not finite")
+        groups = {name.split(".", 1)[0] for name in arrays}
+        sizes = sorted(int(group.removeprefix("counting-")) for group in groups - {"individual"})
+        if "individual" not in groups:
+            raise ValueError("there is no reading of single images")
+        counting = {size: OutlierReading.from_arrays(_within(arrays, f"counting-{size}")) for size in sizes}
+        return cls(OutlierReading.from_arrays(_within(arrays, "individual")), counting)
 
 
 def make_reading(
@@ -140,9 +201,10 @@ def make_reading(
     few = true <= largest
     histogram = make_histogram(scores[few], true[few], bins=bins)
     likelihood = smooth_likelihood(scores, true, table.shape[1])
-    weights = (0.0, 1.0)
+    weights = [0.0, 1.0]
     if combine:
-        weights = fit_weights(table, _judged_by_others(scores, true, table.shape[1]), true)
+        others = _judged_by_others(scores, true, table.shape[1])
+        weights, _ = fit_softmax([table, others], true, [0.5, 0.5], [(0.01, 10.0), (0.0, 10.0)])
     return OutlierReading(mixture, histogram, likelihood, *weights)
 
 
@@ -153,42 +215,14 @@ def _judged_by_others(
 
     A likelihood made from the very scores that it judges would seem worth more than it is.
     """
+    if np.bincount(counts, minlength=outputs).min() < 4:
+        return smooth_likelihood(scores, counts, outputs).log_likelihoods(scores)
     place = np.empty(len(counts), dtype=np.int64)  # among the scores of the same count
     for count in range(outputs):
         place[counts == count] = np.arange(np.sum(counts == count))
-    if np.bincount(counts, minlength=outputs).min() < 4:
-        return smooth_likelihood(scores, counts, outputs).log_likelihoods(scores)
     result = np.empty((len(counts), outputs))
     for half in (0, 1):
         own = place % 2 == half
         other = smooth_likelihood(scores[~own], counts[~own], outputs)
         result[own] = other.log_likelihoods(scores[own])
     return result
-
-
-def fit_weights(
-    logits: NDArray[np.float64], log_likelihoods: NDArray[np.float64], counts: NDArray[np.int64]
-) -> tuple[float, float]:
-    """Weights a, b ≥ 0 under which softmax(a · logits + b · log_likelihoods + biases) fits the counts best.
-
-    A weak normal prior on the biases and around a = b = 1/2 keeps weights finite where nothing is mistaken.
-    """
-    from scipy.optimize import minimize  # slow to import, and moderating does not fit anything
-
-    one_hot = np.eye(logits.shape[1])[counts]
-    logits = logits - logits.mean(axis=1, keepdims=True)
-    log_likelihoods = log_likelihoods - log_likelihoods.mean(axis=1, keepdims=True)
-
-    def penalised(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        a, b, biases = parameters[0], parameters[1], parameters[2:]
-        logs = log_softmax(a * logits + b * log_likelihoods + biases, axis=1)
-        error = np.exp(logs) - one_hot
-        away = np.concatenate([parameters[:2] - 0.5, biases])
-        value = -logs[one_hot == 1].sum() + 0.5 * away @ away
-        slope = np.array([(error * logits).sum(), (error * log_likelihoods).sum()])
-        return value / len(counts), (np.concatenate([slope, error.sum(axis=0)]) + away) / len(counts)
-
-    start = np.concatenate([[0.5, 0.5], np.zeros(logits.shape[1])])
-    bounds = [(0.01, 10.0), (0.0, 10.0)] + [(None, None)] * logits.shape[1]
-    found = minimize(penalised, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    return float(found.x[0]), float(found.x[1])

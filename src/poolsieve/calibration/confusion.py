@@ -1,19 +1,30 @@
-"""Pictures of a calibration: the confusion matrix of counts, and ROC curves."""
+"""Confusion matrices: how pools of every true count are read."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from poolsieve.calibration.roc import RocCurve
+from poolsieve.calibration.scaling import whole_numbers
 from poolsieve.figures import new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def confusion_counts(true: ArrayLike, read: ArrayLike, pool_size: int) -> NDArray[np.int64]:
+    """How many pools with each true count (rows) got each reading (columns).  # (r + 1, r + 1)."""
+    rows, columns = whole_numbers(true, pool_size, "true counts"), whole_numbers(read, pool_size, "readings")
+    if rows.shape != columns.shape:
+        raise ValueError(f"{rows.size} true counts, but {columns.size} readings")
+    table = np.zeros((pool_size + 1, pool_size + 1), dtype=np.int64)
+    np.add.at(table, (rows.ravel(), columns.ravel()), 1)
+    return table
 
 
 def draw_confusion(confusion: Sequence[Sequence[int]], path: str | os.PathLike[str]) -> Path:
@@ -45,22 +56,3 @@ def plot_confusion(confusion: Sequence[Sequence[int]], *, bad: str = "bad") -> F
     axes.set_xlabel(f"{bad} images read")
     axes.set_ylabel(f"{bad} images in the pool")
     return figure
-
-
-def draw_roc(curves: Mapping[str, RocCurve], path: str | os.PathLike[str]) -> Path:
-    """Draw ROC curves, one for each name, with their areas.
-
-    Args:
-        curves: Curves by the name to show.
-        path: `.png`, `.pdf` or `.svg`.
-    """
-    figure = new_figure(figsize=(4.5, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    for name, curve in curves.items():
-        axes.plot(curve.false_positive_rate, curve.true_positive_rate, label=f"{name} (area {curve.auc:.4f})")
-    axes.plot([0, 1], [0, 1], color="0.7", linewidth=0.8, linestyle="--")
-    axes.set_xlabel("clean images flagged")
-    axes.set_ylabel("bad images flagged")
-    axes.set_aspect("equal")
-    axes.legend(loc="lower right")
-    return save_figure(figure, path)
