@@ -6,7 +6,7 @@ from planted import PlantedEngine, planted_bundle, planted_pixels
 
 from poolsieve.bundles.pool_layout import layout_for
 from poolsieve.bundles.recordings import Recordings
-from poolsieve.export.readings import BAD_SHARES, LEFT_OUT, record_readings
+from poolsieve.export.recording import BAD_SHARES, LEFT_OUT, record_readings
 from poolsieve.schemes import LikelihoodModel
 
 BAD, CLEAR = 40, 400

@@ -12,7 +12,7 @@ from poolsieve.evaluation.competitors import COMPETITORS, EQUAL, choose_competit
 from poolsieve.evaluation.context import EvaluationContext
 from poolsieve.evaluation.detection_measures import ImageTally
 from poolsieve.evaluation.mixtures import draw_mixture
-from poolsieve.export.readings import record_readings
+from poolsieve.export.recording import record_readings
 from poolsieve.schemes import LikelihoodModel, make_scheme
 
 LABELS = np.array([1] * 60 + [0] * 300)

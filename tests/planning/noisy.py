@@ -5,7 +5,7 @@ from planted import PlantedEngine, planted_bundle, planted_pixels
 from scipy.special import ndtri
 
 from poolsieve.engines import FrontFeatures, HeadOutput, NetworkOutput
-from poolsieve.export.readings import record_readings
+from poolsieve.export.recording import record_readings
 from poolsieve.schemes import LikelihoodModel
 
 

@@ -6,7 +6,7 @@ from noisy import NoisyEngine, noisy_pixels
 from planted import COST, PlantedEngine, planted_bundle, planted_pixels
 
 from poolsieve.bundles.recordings import Recordings
-from poolsieve.export.readings import record_readings
+from poolsieve.export.recording import record_readings
 from poolsieve.moderation import Moderator
 from poolsieve.planning import Target, search
 from poolsieve.schemes import LikelihoodModel, make_scheme

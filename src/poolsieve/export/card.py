@@ -10,6 +10,9 @@ from poolsieve.calibration import Calibration
 from poolsieve.outliers import OutlierReadings
 from poolsieve.statistics import Estimate, auc_from_counts, proportion
 
+_BINARY = "- Pools are read as clean or not; how many images of a pool are bad is not counted."
+_SHARED = "- One counting network serves all pool sizes; it was trained on pools of each."
+
 
 def model_card(
     config: BundleConfig,
@@ -42,7 +45,8 @@ def model_card(
         f"{' × '.join(map(str, config.feature_shape))}.",
         *_squaring_lines(config),
         f"- Pools are merged by {'a gated' if config.merge == 'gated' else 'the plain'} maximum.",
-        *_sharing_lines(config),
+        *([_BINARY] if config.readings == "binary" else []),
+        *([_SHARED] if config.counting == "shared" else []),
         f"- One individual test costs {cost.whole / 1e6:.1f} million multiply-adds; the front is "
         f"{cost.front_share:.1%} of it, the gate with the cheap head another {cost.gate_share:.1%}.",
         *_glance_lines(config),
@@ -55,7 +59,7 @@ def model_card(
         "## Results",
         "",
         *(_result_lines(results) if results is not None else ["No test results came with the training run."]),
-        *_calibration_lines(calibration),
+        _calibration_line(calibration),
         *_outlier_lines(outliers),
         "",
         "## Intended use",
@@ -88,14 +92,6 @@ def _squaring_lines(config: BundleConfig) -> list[str]:
     if shapes is not None:
         lines.append(f"- Shapes: {shapes.misfit(config.squaring) or shapes.describe()}.")
     return lines
-
-
-def _sharing_lines(config: BundleConfig) -> list[str]:
-    binary = ["- Pools are read as clean or not; how many images of a pool are bad is not counted."]
-    lines = binary if config.readings == "binary" else []
-    if config.counting == "separate":
-        return lines
-    return [*lines, "- One counting network serves all pool sizes; it was trained on pools of each."]
 
 
 def _what(config: BundleConfig) -> str:
@@ -200,9 +196,7 @@ def _row(name: str, found: Estimate) -> str:
     return f"| {name} | {found.value:.4f} | {found.low:.4f} to {found.high:.4f} |"
 
 
-def _calibration_lines(calibration: Calibration) -> list[str]:
-    lines = [f"On validation data: individual network AUC {calibration.individual_roc.auc:.4f}"]
-    if calibration.head_roc is not None:
-        lines[0] += f", cheap head AUC {calibration.head_roc.auc:.4f}"
-    lines[0] += "."
-    return lines
+def _calibration_line(calibration: Calibration) -> str:
+    head = calibration.head_roc
+    beside = "" if head is None else f", cheap head AUC {head.auc:.4f}"
+    return f"On validation data: individual network AUC {calibration.individual_roc.auc:.4f}{beside}."

@@ -25,6 +25,7 @@ from poolsieve.bundles.config import (
 from poolsieve.bundles.graph_specs import GraphSpec, TensorSpec, graph_specs
 from poolsieve.networks import PooledNetwork, Preprocessing
 from poolsieve.networks.trained import TrainedModel
+from poolsieve.networks.weights import copied_tensors
 
 OPSET = 18
 """Version of the ONNX operators in the graphs, known to every engine."""
@@ -53,14 +54,11 @@ def with_stored_precision(model: TrainedModel, precision: WeightPrecision) -> Tr
 
 def weight_file(model: TrainedModel, precision: WeightPrecision) -> bytes:
     """The content of `model.safetensors`, with the names that a training run uses."""
-    tensors = {}
-    for prefix, part in model.parts().items():
-        for name, value in part.state_dict().items():
-            if precision == "fp16" and value.is_floating_point() and value.ndim >= 2:
-                value = value.half()
-            tensors[f"{prefix}.{name}"] = value.detach().clone(memory_format=torch.contiguous_format)
-    content: bytes = save(tensors)
-    return content
+    tensors = copied_tensors({f"{prefix}.": part for prefix, part in model.parts().items()})
+    for name, value in tensors.items():
+        if precision == "fp16" and value.is_floating_point() and value.ndim >= 2:
+            tensors[name] = value.half()
+    return bytes(save(tensors))
 
 
 def export_graphs(model: TrainedModel, config: BundleConfig, precision: WeightPrecision) -> dict[str, bytes]:
@@ -108,8 +106,7 @@ class _Back(nn.Module):
 
     def __init__(self, back: nn.Module, final: nn.Module) -> None:
         super().__init__()
-        self.back = back
-        self.final = final
+        self.back, self.final = back, final
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         vectors = self.back(features)
@@ -154,8 +151,7 @@ def _export(module: nn.Module, spec: GraphSpec, precision: WeightPrecision) -> b
     if precision == "fp16":
         _halve(graph)
     onnx.checker.check_model(graph, full_check=True)
-    content: bytes = graph.SerializeToString(deterministic=True)
-    return content
+    return bytes(graph.SerializeToString(deterministic=True))
 
 
 def _declare(model: onnx.ModelProto, spec: GraphSpec) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +11,28 @@ from numpy.typing import NDArray
 
 from poolsieve.bundles.config import CONFIG_FILE, PLANS_FILE, RECORDINGS_FILE, BundleConfig
 from poolsieve.bundles.loading import Bundle, find_bundle, load_bundle, read_checked, read_config
+from poolsieve.bundles.pool_layout import MOST_CLASSES, USUAL_IMAGES, PoolLayout, layout_for
+from poolsieve.bundles.recordings import PoolRecording, Recordings
+from poolsieve.engines import open_engine
+from poolsieve.export.bundle_writing import config_with
 from poolsieve.files import write_atomically
 from poolsieve.images.datasets import ImageDataset, load_dataset
 from poolsieve.images.small_views import read_both_views
-from poolsieve.progress import ProgressTask, Reporter
+from poolsieve.planning.table import make_table, table_bytes
+from poolsieve.progress import Reporter
+from poolsieve.schemes.likelihood_model import LikelihoodModel
+from poolsieve.schemes.runner import Features, Networks
 
 MOST_BAD, MOST_CLEAR = 1000, 2000
 """Images that are recorded at most: more do not make plans better, but fill the memory."""
 _FRONT_BATCH = 64
+BAD_SHARES = (0.03, 0.09, 0.27)
+"""Shares of bad images of the recorded chunks; at each of them every bad image is shown once."""
+LEFT_OUT = ((0.0, 0.0), (0.0, 0.04), (0.0, 0.12), (0.4, 0.04), (0.6, 0.04))
+"""Shares of clear images that look best and worst to the head and are left out of the pools, as if they were
+cleared and tested at once."""
+_LEAST = -100.0
+"""Log-likelihoods below this say no more, and half precision holds them."""
 
 
 def record_bundle(
@@ -55,11 +66,6 @@ def record_bundle(
     Raises:
         ValueError: The bundle is damaged, or the data do not do.
     """
-    from poolsieve.engines import open_engine
-    from poolsieve.export.readings import record_readings
-    from poolsieve.planning.table import make_table, table_bytes
-    from poolsieve.schemes import LikelihoodModel
-
     reporter = reporter or Reporter()
     bundle = load_bundle(path_or_name)
     networks = open_engine(bundle, engine, threads=threads)
@@ -72,33 +78,22 @@ def record_bundle(
             rows = slice(begin, begin + _FRONT_BATCH)
             features[rows] = networks.front(pixels[rows]).features
             fronts.advance(len(features[rows]), f"{fronts.rate:.0f} images/s")
-    with ExitStack() as shown:
-        task: ProgressTask | None = None
-        known = 0
-
-        def progress(done: int, total: int) -> None:
-            nonlocal task, known
-            task = task or shown.enter_context(reporter.task("pools", total))
-            task.advance(done - known, f"{task.rate:.0f} pools/s")
-            known = done
-
-        recordings = record_readings(
-            networks,
-            LikelihoodModel(bundle.calibration),
-            features,
-            bad,
-            bundle.config.pool_sizes,
-            gated=bundle.config.merge == "gated",
-            pixels=small,
-            seed=seed,
-            progress=progress,
-        )
-    reporter.line("planning for all prevalences")
-    plans = make_table(
-        recordings, bundle.config.pool_sizes, bundle.config.cost, gated=bundle.config.merge == "gated"
+    config = bundle.config
+    recordings = record_readings(
+        networks,
+        LikelihoodModel(bundle.calibration),
+        features,
+        bad,
+        config.pool_sizes,
+        gated=config.merge == "gated",
+        pixels=small,
+        seed=seed,
+        reporter=reporter,
     )
-    contents = {RECORDINGS_FILE: recordings.to_bytes(), PLANS_FILE: table_bytes(plans)}
-    return add_files(bundle.path, bundle.config, contents)
+    reporter.line("planning for all prevalences")
+    return add_files(
+        bundle.path, config, {RECORDINGS_FILE: recordings.to_bytes(), **_plans(recordings, config)}
+    )
 
 
 def replan_bundle(path_or_name: str | os.PathLike[str]) -> Bundle:
@@ -107,27 +102,24 @@ def replan_bundle(path_or_name: str | os.PathLike[str]) -> Bundle:
     Raises:
         ValueError: It has no recordings, or is damaged.
     """
-    from poolsieve.bundles.recordings import Recordings
-    from poolsieve.planning.table import make_table, table_bytes
-
     folder = find_bundle(path_or_name)
     config = read_config(folder)
     if RECORDINGS_FILE not in config.files:
         raise ValueError(f"{folder} has no recordings; make them with: poolsieve bundles record")
     recordings = Recordings.from_bytes(read_checked(folder, config, RECORDINGS_FILE))
-    plans = make_table(recordings, config.pool_sizes, config.cost, gated=config.merge == "gated")
-    return add_files(folder, config, {PLANS_FILE: table_bytes(plans)})
+    return add_files(folder, config, _plans(recordings, config))
+
+
+def _plans(recordings: Recordings, config: BundleConfig) -> dict[str, bytes]:
+    table = make_table(recordings, config.pool_sizes, config.cost, gated=config.merge == "gated")
+    return {PLANS_FILE: table_bytes(table)}
 
 
 def add_files(folder: Path, config: BundleConfig, contents: Mapping[str, bytes]) -> Bundle:
     """Add files to a bundle, or replace them; its hash changes."""
-    values = config.to_json()
-    files = {name: dict(vars(record)) for name, record in config.files.items()}
     for name, data in contents.items():
         write_atomically(folder / name, data)
-        files[name] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
-    values["files"] = dict(sorted(files.items()))
-    write_atomically(folder / CONFIG_FILE, (json.dumps(values, indent=2) + "\n").encode())
+    write_atomically(folder / CONFIG_FILE, config_with(config, contents))
     return load_bundle(folder)
 
 
@@ -156,3 +148,110 @@ def _labelled_pixels(
             small = pixels.copy()
             small[row] = glanced_at
     return pixels, small, dataset.labels[chosen] == 1
+
+
+def record_readings(
+    networks: Networks,
+    likelihoods: LikelihoodModel,
+    features: Features,
+    bad: NDArray[np.bool_],
+    pool_sizes: Sequence[int],
+    *,
+    gated: bool,
+    pixels: NDArray[np.uint8] | None = None,
+    seed: int = 0,
+    reporter: Reporter | None = None,
+) -> Recordings:
+    """Record all that planning needs.
+
+    Chunks are drawn at three shares of bad images, and without the images that look worst to the head, since
+    pools have other members then. How the outcome depends on the prevalence is worked out afterwards from how
+    many bad images each image shared a pool with, so any prevalence can be planned from the one recording.
+
+    Args:
+        networks: An engine.
+        likelihoods: What its outputs are worth.
+        features: Front features of labelled images that nothing was trained on.  # (N, C, H, W)
+        bad: Their labels.  # (N,)
+        pool_sizes: Sizes that there are counting networks for.
+        gated: Whether features are multiplied by the gate before they are merged.
+        pixels: The images, for a glance at them if the networks have one.  # (N, S, S, 3)
+        seed: Of the draws.
+        reporter: Told how far it is.
+    """
+    output = networks.head(features)
+    scores = likelihoods.image_scores(networks.individual(features).logits).astype(np.float32)
+    heads = _ratios(likelihoods.of_heads(output.logits)) if likelihoods.knows_head else None
+    glances = None
+    if likelihoods.knows_glance and pixels is not None:
+        glances = _ratios(likelihoods.of_glances(networks.glance(pixels)))
+    gate = output.gate if gated else None
+    rng = np.random.Generator(np.random.PCG64(seed))
+    drawn = [
+        (layout, _draw_chunks(bad, allowed, layout, rng), band)
+        for size in pool_sizes
+        for layout, allowed, band in _layouts(bad, heads, size)
+    ]
+    pools = []
+    total = sum(len(chunks) * layout.pooling.pool_count for layout, chunks, _ in drawn)
+    with (reporter or Reporter(quiet=True)).task("pools", total) as task:
+        for layout, chunks, band in drawn:
+            tables, counts = [], []
+            for chunk in chunks:
+                pooled = networks.pooled(features, gate, chunk[layout.pooling.pools], layout.pool_size)
+                readings = likelihoods.of_pools(pooled.logits, layout.pooling.pool_sizes, pooled.counts)
+                assert readings.log_likelihoods is not None
+                tables.append(_half(readings.log_likelihoods[0]))
+                counts.append(readings.counts[0].astype(np.uint8))
+                task.advance(layout.pooling.pool_count, f"{task.rate:.0f} pools/s")
+            shape = (len(chunks), layout.classes, layout.pools_per_class)
+            logs = np.stack(tables).reshape(*shape, layout.pool_size + 1)
+            pools.append(PoolRecording(chunks.astype(np.int32), logs, np.stack(counts).reshape(shape), band))
+    return Recordings(bad, scores, heads, tuple(pools), glances)
+
+
+def _ratios(log_likelihoods: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Log-likelihood ratios, bad to clear.  # (N, 2) -> (N,)."""
+    return np.subtract(log_likelihoods[:, 1], log_likelihoods[:, 0]).astype(np.float32)
+
+
+def _layouts(
+    bad: NDArray[np.bool_], heads: NDArray[np.float32] | None, size: int
+) -> list[tuple[PoolLayout, NDArray[np.bool_], tuple[float, float]]]:
+    """Layout, images that are pooled, and the band of the head that they lie in, for one pool size."""
+    found = []
+    for best, worst in LEFT_OUT if heads is not None else LEFT_OUT[:1]:
+        floor, cut = -np.inf, np.inf
+        allowed = np.ones(len(bad), dtype=bool)
+        if worst and heads is not None:
+            floor = float(np.float32(np.quantile(heads[~bad], best))) if best else -np.inf
+            cut = float(np.float32(np.quantile(heads[~bad], 1 - worst)))
+            allowed = (floor <= heads) & (heads < cut)
+            if not (allowed & bad).any() or (allowed & ~bad).sum() < size:
+                continue  # the head finds them all
+        # More pools than images never pay; beside a head, no more than two per image do.
+        classes = min(MOST_CLASSES, size - 1) if not worst else min(2, max(size // 2, 1))
+        images = min(USUAL_IMAGES, int((allowed & ~bad).sum()))
+        found.append((layout_for(images, size, classes), allowed, (floor, cut)))
+    return found
+
+
+def _draw_chunks(
+    bad: NDArray[np.bool_], allowed: NDArray[np.bool_], layout: PoolLayout, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Images of each chunk.  # (chunks, n)."""
+    clear = np.flatnonzero(allowed & ~bad)
+    chunks = []
+    for share in BAD_SHARES:
+        order = rng.permutation(np.flatnonzero(allowed & bad))
+        each = max(1, round(share * layout.images))
+        for begin in range(0, len(order), each):
+            some = order[begin : begin + each]
+            rest = rng.choice(clear, layout.images - len(some), replace=False)
+            chunks.append(rng.permutation(np.concatenate([some, rest])))
+    return np.stack(chunks)
+
+
+def _half(likelihoods: NDArray[np.float64]) -> NDArray[np.float16]:
+    table = likelihoods - likelihoods.max(axis=-1, keepdims=True)
+    return np.maximum(table, _LEAST).astype(np.float16)

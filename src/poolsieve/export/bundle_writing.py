@@ -24,7 +24,7 @@ from poolsieve.bundles.config import (
     BundleConfig,
     FileRecord,
     GlanceRecord,
-    MultiplyAdds,
+    Kind,
     Squaring,
     WeightPrecision,
     read_training_shapes,
@@ -151,16 +151,13 @@ def save_bundle(
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ValueError(f"{target} exists already and is not an empty folder; give another one")
     model = with_stored_precision(model, precision)
+    kind: Kind = "classification" if outliers is None else "outlier"
     config = _describe(model, task, squaring, shares, precision)
-    if outliers is not None:
-        config = replace(config, kind="outlier")
+    config = replace(config, kind=kind, training_shapes=shapes)
     if settings is not None and settings.get("readings") == "binary":
         config = replace(config, readings="binary")
-    if shapes is not None:
-        config = replace(config, training_shapes=shapes)
-        misfit = shapes.misfit(squaring)
-        if misfit is not None:
-            _LOG.warning("%s", misfit)
+    if shapes is not None and (misfit := shapes.misfit(squaring)):
+        _LOG.warning("%s", misfit)
     contents = export_graphs(model, config, precision)
     if weights:
         contents[WEIGHTS_FILE] = weight_file(model, precision)
@@ -175,12 +172,7 @@ def save_bundle(
             (draft / name).write_bytes(content)
         calibration.save(draft / CALIBRATION_FILE)
         contents[CALIBRATION_FILE] = (draft / CALIBRATION_FILE).read_bytes()
-        records = {
-            name: FileRecord(hashlib.sha256(content).hexdigest(), len(content))
-            for name, content in sorted(contents.items())
-        }
-        values = {**config.to_json(), "files": {name: vars(record) for name, record in records.items()}}
-        (draft / CONFIG_FILE).write_text(json.dumps(values, indent=2) + "\n")
+        (draft / CONFIG_FILE).write_bytes(config_with(config, contents))
         bundle = load_bundle(draft)
         draft.chmod(0o755)  # mkdtemp makes it private
         if target.exists():
@@ -190,6 +182,13 @@ def save_bundle(
         shutil.rmtree(draft, ignore_errors=True)
         raise
     return replace(bundle, path=target)
+
+
+def config_with(config: BundleConfig, contents: Mapping[str, bytes]) -> bytes:
+    """The content of `config.json` once these files are in the bundle, or others than before."""
+    new = {name: FileRecord(hashlib.sha256(data).hexdigest(), len(data)) for name, data in contents.items()}
+    files = {name: dict(vars(record)) for name, record in sorted({**config.files, **new}.items())}
+    return (json.dumps({**config.to_json(), "files": files}, indent=2) + "\n").encode()
 
 
 def _require_exporter() -> None:
@@ -243,9 +242,9 @@ def _describe(
     backbone, sizes = model.backbone, tuple(sorted(model.counting))
     cost = multiply_adds(backbone, model.gate, model.glance)
     glance = None if model.glance is None else GlanceRecord(model.glance.shrink, model.glance.stop)
-    priors = {size: tuple(float(share) for share in pool_shares(size)) for size in sizes}
+    priors = {size: tuple(pool_shares(size).tolist()) for size in sizes}
     if shares is not None:
-        priors[sizes[-1]] = tuple(float(share) for share in shares)
+        priors[sizes[-1]] = tuple(map(float, shares))
     return BundleConfig(
         format_version=FORMAT_VERSION,
         task=task,
@@ -263,7 +262,7 @@ def _describe(
         pool_sizes=sizes,
         precision=precision,
         # The individual network ends in two outputs and not in the backbone's.
-        cost=MultiplyAdds(cost.front, cost.back, 2 * backbone.feature_width, cost.gate, cost.glance),
+        cost=replace(cost, final=2 * backbone.feature_width),
         training_prior=priors,
         files={},
         versions={
