@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 
 from poolsieve.training.recipes import RECIPES
-from poolsieve.training.settings import PARTS, TrainingSettings, choices
+from poolsieve.training.settings import PANELS, PARTS, TrainingSettings, choices
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,13 @@ class SettingOption:
         field: The setting.
         hint: Its type.
         part: The part of the settings that it belongs to, such as "glance"; None if to none.
+        panel: Heading of the help under which it stands.
     """
 
     field: Field[Any]
     hint: Any
     part: str | None
+    panel: str
 
     @property
     def key(self) -> str:
@@ -87,10 +89,12 @@ class SettingOption:
 
 def setting_options() -> Iterator[SettingOption]:
     """All settings that can be given on the command line."""
+    panel = ""
     for part, kind in [(None, TrainingSettings), *PARTS.items()]:
         for entry in fields(kind):
-            if "panel" in entry.metadata:
-                yield SettingOption(entry, get_type_hints(kind)[entry.name], part)
+            panel = PANELS.get(part or entry.name, panel)
+            if "help" in entry.metadata:
+                yield SettingOption(entry, get_type_hints(kind)[entry.name], part, panel)
 
 
 def with_setting_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -103,7 +107,7 @@ def with_setting_options(command: Callable[..., None]) -> Callable[..., None]:
             default=None,
             annotation=Annotated[
                 option.annotation,
-                typer.Option(option.name, help=option.help, rich_help_panel=option.field.metadata["panel"]),
+                typer.Option(option.name, help=option.help, rich_help_panel=option.panel),
             ],
         )
         for option in setting_options()

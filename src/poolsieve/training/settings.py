@@ -30,9 +30,19 @@ _FROM_2 = Interval(low=2, whole=True)
 _BELOW_1 = Interval(low=0, high=1, open_high=True)
 _INSIDE_1 = Interval(low=0, high=1, open_low=True, open_high=True)
 
-NETWORKS, FRONT, POOLS = "Networks", "A front that learns", "Training pools"
-LEARNING, IMAGES, MEASURING = "Learning", "Views of images", "Selection and test"
-FIRST_LOOK, OFF_TOPIC = "First look", "Off-topic images"
+LEARNING, FIRST_LOOK = "Learning", "First look"
+PANELS = {
+    "backbone": "Networks",
+    "front": "A front that learns",
+    "individual_epochs": LEARNING,
+    "pools_per_epoch": "Training pools",
+    "views": "Views of images",
+    "validation_pools": "Selection and test",
+    "optimization": LEARNING,
+    "outliers": "Off-topic images",
+    "glance": FIRST_LOOK,
+}
+"""Headings of the help, by the first setting that stands under each."""
 
 
 def option(
@@ -40,7 +50,6 @@ def option(
     help: str,
     allowed: Interval | Several | None = None,
     *,
-    panel: str,
     name: str | None = None,
     shown: str | None = None,
 ) -> Any:
@@ -50,12 +59,10 @@ def option(
         default: The default.
         help: What it does. It is the field's documentation, too.
         allowed: What it may be; what is one of a few words says so by its type.
-        panel: Heading of the help under which it stands.
         name: Name of the option where it is not that of the setting; "--a/--b" for a choice of a and b.
         shown: What the help calls the default, where that is more than its value.
     """
-    metadata = {"help": help, "allowed": allowed, "panel": panel, "name": name, "shown": shown}
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata={"help": help, "allowed": allowed, "name": name, "shown": shown})
 
 
 def choices(hint: Any) -> tuple[str, ...]:
@@ -96,11 +103,7 @@ class Optimization(_Settings):
 
     optimizer: Literal["adamw", "sgd"] = "adamw"
     learning_rate: float = option(
-        1e-3,
-        "Learning rate (its peak, if one-cycle).",
-        Interval(low=0, open_low=True),
-        panel=LEARNING,
-        name="--learning-rate",
+        1e-3, "Learning rate (its peak, if one-cycle).", Interval(low=0, open_low=True)
     )
     pretrained_rate: float = parameter(0.4, Interval(low=0, high=1, open_low=True))
     schedule: Literal["one-cycle", "constant"] = "one-cycle"
@@ -125,46 +128,30 @@ class OutlierSettings(_Settings):
     reading: Literal["combined", "density"] = option(
         "combined",
         "With --task outlier: density is the paper's; combined also weighs the networks' own outputs.",
-        panel=OFF_TOPIC,
-        name="--reading",
     )
     clusters: tuple[int, ...] = option(
         (1, 2, 3, 5, 8, 12),
         "Numbers K of Gaussians to choose from; may be given several times.",
         Several(_FROM_1),
-        panel=OFF_TOPIC,
-        name="--clusters",
     )
     mixture_pools: int = option(
-        3000,
-        "On-topic training pools M that a mixture is fitted to.",
-        Interval(low=10, whole=True),
-        panel=OFF_TOPIC,
-        name="--mixture-pools",
+        3000, "On-topic training pools M that a mixture is fitted to.", Interval(low=10, whole=True)
     )
     mixture_passes: int | None = option(
         None,
         "In place of --mixture-pools: pools in which every on-topic training image comes so many times. 25 "
         "give the paper's 40,850 and 18,750.",
         replace(_FROM_1, optional=True),
-        panel=OFF_TOPIC,
-        name="--mixture-passes",
         shown="",
     )
     histogram_pools: int = option(
-        600,
-        "Validation pools of each count that say what scores mean.",
-        Interval(low=10, whole=True),
-        panel=OFF_TOPIC,
-        name="--histogram-pools",
+        600, "Validation pools of each count that say what scores mean.", Interval(low=10, whole=True)
     )
     histogram_images: int | None = option(
         None,
         "Validation images of each class that say what scores of single images mean, drawn with replacement "
         "where there are fewer.",
         replace(_FROM_2, optional=True),
-        panel=OFF_TOPIC,
-        name="--histogram-images",
         shown="each once",
     )
     largest_count: int = parameter(5, _FROM_1)
@@ -192,11 +179,10 @@ class GlanceSettings(_Settings):
     stop: str | None = option(
         None,
         "The glance is the backbone up to this cut point, such as block13.",
-        panel=FIRST_LOOK,
         name="--glance-stop",
         shown="all of it",
     )
-    epochs: int = option(8, "Epochs of the glance.", _FROM_1, panel=FIRST_LOOK, name="--glance-epochs")
+    epochs: int = option(8, "Epochs of the glance.", _FROM_1, name="--glance-epochs")
     batch_images: int = parameter(64, _FROM_2)
 
 
@@ -211,57 +197,41 @@ class TrainingSettings(_Settings):
         glance: How the small network for the first look is trained; None makes none.
     """
 
-    backbone: str = option("efficientnet-lite0", "Name of the backbone.", panel=NETWORKS)
-    cut: str | None = option(
-        None, "Cut point between front and back.", panel=NETWORKS, shown="the backbone's own"
-    )
-    weights: str | None = option(
-        None, "File of pretrained weights.", panel=NETWORKS, shown="those of the backbone"
-    )
+    backbone: str = option("efficientnet-lite0", "Name of the backbone.")
+    cut: str | None = option(None, "Cut point between front and back.", shown="the backbone's own")
+    weights: str | None = option(None, "File of pretrained weights.", shown="those of the backbone")
     pool_sizes: tuple[int, ...] = option(
         (8,),
         "Images in a pool; may be given several times.",
         Several(Interval(low=2, high=MAX_POOL_SIZE, whole=True)),
-        panel=NETWORKS,
         name="--pool-size",
     )
     counting: Counting = option(
         "shared",
         "With several pool sizes. shared: one network counts in pools of every size; separate: one network "
         "for each size.",
-        panel=NETWORKS,
     )
     readings: Literal["counts", "binary"] = option(
         "counts",
         "counts: pooled networks tell how many images are bad (the paper's QPNN); binary: whether any is "
         "(its BPNN), for Dorfman, COMP, NCOMP, belief propagation and adaptive.",
-        panel=NETWORKS,
     )
-    merge: Merge = option(
-        "gated",
-        "gated: a learnt gate before the maximum; max: the paper's plain maximum.",
-        panel=NETWORKS,
-    )
-    gate_width: int = option(
-        64, "Channels inside the gate; its cost is nearly proportional to it.", _FROM_1, panel=NETWORKS
-    )
+    merge: Merge = option("gated", "gated: a learnt gate before the maximum; max: the paper's plain maximum.")
+    gate_width: int = option(64, "Channels inside the gate; its cost is nearly proportional to it.", _FROM_1)
     tallies: bool = option(
         False,
         "Let the counting networks hear from the gate how many images of a pool look bad, beside what they "
         "see in the merged features.",
-        panel=NETWORKS,
     )
     front: Literal["frozen", "tuned", "whole"] = option(
         "frozen",
         "frozen: keep the pretrained front; tuned: train its last blocks, see --tune-from; whole: train all "
         "of it, as the paper does.",
-        panel=FRONT,
     )
     tune_from: str | None = option(
         None,
         "Train the blocks of the front after this cut point, such as block3; features up to it are cached. A "
         "wrong name is answered with all of them.",
-        panel=FRONT,
         shown="",
     )
     front_learns_from: Literal["images", "pools"] = option(
@@ -269,59 +239,45 @@ class TrainingSettings(_Settings):
         "images: a front that learns does so on single images, with the individual network and the cheap "
         "head; pools: on pools, with all networks. A step on a pool of 8 costs about as much as one on 5 "
         "images.",
-        panel=FRONT,
     )
-    front_epochs: int = option(
-        0, "Epochs of a front that learns.", _FROM_0, panel=FRONT, shown="6 if the front learns"
-    )
+    front_epochs: int = option(0, "Epochs of a front that learns.", _FROM_0, shown="6 if the front learns")
     individual_epochs: int = option(
-        4, "Epochs of the individual network; 0 keeps what it learnt with the front.", _FROM_0, panel=LEARNING
+        4, "Epochs of the individual network; 0 keeps what it learnt with the front.", _FROM_0
     )
     epochs: int = option(
-        20, "Epochs of each counting network; 0 keeps what it learnt with the front.", _FROM_0, panel=LEARNING
+        20, "Epochs of each counting network; 0 keeps what it learnt with the front.", _FROM_0
     )
     batch_images: int = option(  # batch normalisation needs two in a step
-        32, "Images in a step of the individual network.", _FROM_2, panel=LEARNING
+        32, "Images in a step of the individual network.", _FROM_2
     )
-    batch_pools: int = option(
-        32, "Pools in a step; fewer need less memory where the front learns.", _FROM_2, panel=LEARNING
-    )
+    batch_pools: int = option(32, "Pools in a step; fewer need less memory where the front learns.", _FROM_2)
     head_weight: float = option(
-        0.5, "Weight of the cheap head's loss beside that of the count.", Interval(low=0), panel=LEARNING
+        0.5, "Weight of the cheap head's loss beside that of the count.", Interval(low=0)
     )
     count_smoothing: float = option(
         0.0,
         "Share of a count's target that goes to its two neighbours, so that a reading that is wrong by one "
         "costs less than one that is wrong by many.",
         _BELOW_1,
-        panel=LEARNING,
     )
     balance: Literal["smaller", "flagged"] = option(
         "smaller",
         "Images of an epoch of the individual network. smaller: all of the smaller class and as many of the "
         "other; flagged: all flagged ones and as many others, drawn with replacement where there are fewer.",
-        panel=LEARNING,
     )
     compile: bool = option(
         False,
         "Let torch compile the steps: a minute for each network, then up to twice as fast. Needs a C++ "
         "compiler; weights differ in the last digits from those without.",
-        panel=LEARNING,
     )
-    seed: int = option(
-        0, "Seed of everything random.", Interval(low=0, high=2.0**63, whole=True), panel=LEARNING
-    )
+    seed: int = option(0, "Seed of everything random.", Interval(low=0, high=2.0**63, whole=True))
     pools_per_epoch: int = option(
-        4000,
-        "Training pools of one epoch, equally many of each size that a network serves.",
-        _FROM_2,
-        panel=POOLS,
+        4000, "Training pools of one epoch, equally many of each size that a network serves.", _FROM_2
     )
     shares: tuple[float, ...] | None = option(
         None,
         "Shares of training pools with 0, 1, ... r bad images, for the largest pool size; give it r + 1 "
         "times.",
-        panel=POOLS,
         name="--share",
         shown="the paper's 40, 24, 12, 6, 6, 3, 3, 3, 3 %",
     )
@@ -330,38 +286,30 @@ class TrainingSettings(_Settings):
         "Least share of clean validation pools that are to be read as 0, such as 0.95; the bias of count 0 "
         "is raised if need be. Clean pools that are not read so cost retests; a higher bias misses more.",
         replace(_INSIDE_1, optional=True),
-        panel=POOLS,
         shown="as it is learnt",
     )
-    views: int = option(
-        6, "Cached views of each training image, the plain one included.", _FROM_1, panel=IMAGES
-    )
+    views: int = option(6, "Cached views of each training image, the plain one included.", _FROM_1)
     fresh_views: int = option(
         0,
         "Views of each training image drawn anew for every epoch of the counting networks, in place of the "
         "cached ones: against learning by heart, for a pass through the front each.",
         _FROM_0,
-        panel=IMAGES,
     )
     view_settings: ViewSettings = field(default_factory=ViewSettings)
     resize_mode: Literal["pad", "stretch"] | None = option(
         None,
         "Stretch images to squares, or pad them with zeros.",
-        panel=IMAGES,
         name="--stretch/--pad",
         shown="stretch if all training images are squares already, else pad",
     )
-    validation_pools: int = option(1000, "Fixed pools that select the best epoch.", _FROM_1, panel=MEASURING)
-    test_pools: int = option(4000, "Pools of the test split to report on.", _FROM_1, panel=MEASURING)
-    prevalence: float = option(
-        0.1, "Prevalence by which the best epoch is selected.", _INSIDE_1, panel=MEASURING
-    )
+    validation_pools: int = option(1000, "Fixed pools that select the best epoch.", _FROM_1)
+    test_pools: int = option(4000, "Pools of the test split to report on.", _FROM_1)
+    prevalence: float = option(0.1, "Prevalence by which the best epoch is selected.", _INSIDE_1)
     select_by: Literal["accuracy", "likelihood", "plain-accuracy"] = option(
         "accuracy",
         "What selects the best epoch on validation pools: the paper's weighted accuracy for firearms, the "
         "weighted log-likelihood of the true counts, which suits tasks that are hard to count, or the plain "
         "accuracy, as the paper has it for its other tasks.",
-        panel=MEASURING,
     )
     optimization: Optimization = field(default_factory=Optimization)
     outliers: OutlierSettings | None = None
