@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -27,14 +26,6 @@ class _Part:
     seconds: float = 0.0
 
 
-class _Stretch(NamedTuple):
-    """A part of a run, from one share of it to another."""
-
-    name: str
-    begin: float
-    end: float
-
-
 class RunClock:
     """The time left of a run of many parts, of which the first are done and the last not begun.
 
@@ -50,18 +41,15 @@ class RunClock:
 
     def count(self, part: str, share: float, seconds: float) -> None:
         """Count a share of a part as done in so many seconds."""
-        known = self._part(part)
+        known = self._parts.setdefault(part, _Part(0.0))
         known.done = min(1.0, known.done + share)
         known.timed += share
         known.seconds += seconds
 
     def reach(self, part: str, share: float) -> None:
         """Count a part as done up to a share of it, maybe by an earlier run."""
-        known = self._part(part)
+        known = self._parts.setdefault(part, _Part(0.0))
         known.done = max(known.done, share)
-
-    def _part(self, name: str) -> _Part:
-        return self._parts.setdefault(name, _Part(0.0))
 
     def left(self) -> float | None:
         """Seconds until the end of the run; None as long as nothing was timed."""
@@ -82,14 +70,15 @@ class ProgressTask:
         self._reporter, self._name, self._total, self._bar = reporter, name, total, bar
         self._done = self._counted = 0
         self._begin = self._spoken = self._last = time.monotonic()
-        self._bar_id = bar.add_task(name, total=total, note="") if bar else None
+        if bar is not None:  # which shows this task alone
+            bar.add_task(name, total=total, note="")
 
     def skip(self, steps: int) -> None:
         """Count steps that an earlier run did, which must not flatter the time left."""
         self._done += steps
         self._reporter.skip(steps / self._total)
-        if self._bar is not None and self._bar_id is not None:
-            self._bar.update(self._bar_id, completed=self._done)
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=self._done)
 
     def advance(self, steps: int = 1, note: str = "") -> None:
         """Count steps as done; `note` is shown beside (loss, accuracy, speed)."""
@@ -99,10 +88,9 @@ class ProgressTask:
         self._reporter.count(steps / self._total, now - self._last)
         self._last = now
         in_all = self._reporter.left_in_all()
-        if self._bar is not None and self._bar_id is not None:
-            self._bar.update(self._bar_id, completed=self._done, note=note + in_all)
-            return
-        if now - self._spoken >= PLAIN_INTERVAL:
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=self._done, note=note + in_all)
+        elif now - self._spoken >= PLAIN_INTERVAL:
             self._spoken = now
             left = (self._total - self._done) * (now - self._begin) / self._counted
             self._reporter.line(
@@ -128,14 +116,14 @@ class Reporter:
         quiet: Print nothing at all.
 
     Attributes:
-        clock: Reckons the time left of the whole run, where its parts are known; None where they are not.
+        clock: Reckons the time left of the whole run, once its parts are known.
     """
 
     def __init__(self, console: Console | None = None, *, quiet: bool = False) -> None:
         self._console = console or Console(stderr=True, quiet=quiet)
         self._quiet = quiet
-        self.clock: RunClock | None = None
-        self._part: _Stretch | None = None
+        self.clock = RunClock({})
+        self._part: tuple[str, float, float] | None = None  # from one share of it to another
 
     def line(self, text: str) -> None:
         """Print one line; names of strangers in it cannot break it."""
@@ -144,30 +132,29 @@ class Reporter:
     @contextmanager
     def part(self, name: str, begin: float = 0.0, end: float = 1.0) -> Iterator[None]:
         """What is done in the block is a part of the run, or brings it from one share of it to another."""
-        before, self._part = self._part, _Stretch(name, begin, end)
-        if self.clock is not None:
-            self.clock.reach(name, begin)
+        before, self._part = self._part, (name, begin, end)
+        self.clock.reach(name, begin)
         try:
             yield
         finally:
             self._part = before
-        if self.clock is not None:
-            self.clock.reach(name, end)
+        self.clock.reach(name, end)
 
     def count(self, share: float, seconds: float) -> None:
         """Count a share of the present part as done in so many seconds."""
-        if self.clock is not None and self._part is not None:
-            self.clock.count(self._part.name, share * (self._part.end - self._part.begin), seconds)
+        if self._part is not None:
+            name, begin, end = self._part
+            self.clock.count(name, share * (end - begin), seconds)
 
     def skip(self, share: float) -> None:
         """Count a share of the present part as done by an earlier run."""
-        if self.clock is not None and self._part is not None:
+        if self._part is not None:
             name, begin, end = self._part
             self.clock.reach(name, begin + share * (end - begin))
 
     def left_in_all(self) -> str:
         """The time left of the whole run, to be put at the end of a line; empty if nobody knows."""
-        left = None if self.clock is None else self.clock.left()
+        left = self.clock.left()
         return "" if left is None else f", about {duration(left)} left in all"
 
     @contextmanager
