@@ -9,10 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from poolsieve.designs import PoolingDesign, balanced_design
-from poolsieve.designs.array_code import array_code
 from poolsieve.designs.edge_switching import edge_switching
 from poolsieve.designs.feasibility import Parameters, broken_bound
-from poolsieve.designs.finite_plane import finite_plane
+from poolsieve.designs.finite_geometry import array_code, finite_plane
 from poolsieve.designs.quasi_cyclic import quasi_cyclic
 
 # Sizes of the study, with the paper's 50×100, square and prime fields, and Steiner systems.

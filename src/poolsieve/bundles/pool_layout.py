@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from poolsieve.designs import Pooling
-from poolsieve.designs.array_code import array_code
+from poolsieve.designs.finite_geometry import array_code
 
 USUAL_IMAGES = 272
 """Images of a recorded chunk: it has array codes for pools of 4, 8 and 16."""

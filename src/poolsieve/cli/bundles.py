@@ -65,8 +65,7 @@ def list_command(
 def show(
     bundle: BundleArgument,
     card: Annotated[
-        bool,
-        typer.Option("--card", help="Print the model card: data, results, weaknesses, use and misuse."),
+        bool, typer.Option("--card", help="Print the model card: data, results, weaknesses, use and misuse.")
     ] = False,
 ) -> None:
     """Check a bundle and say what it holds."""

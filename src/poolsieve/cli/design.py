@@ -47,15 +47,14 @@ def design(
         int | None, typer.Option("--pools-per-image", "-c", help="Pools that every image is in, c.")
     ] = None,
     seed: Annotated[
-        int,
-        typer.Option(help="The same seed gives the same design, another seed another one."),
+        int, typer.Option(help="The same seed gives the same design, another seed another one.")
     ] = 0,
     kind: Annotated[
         Kind,
         typer.Option(
             help="balanced: equal pools, any two sharing at most one image. disjoint: each image in one "
             "pool. grid: rows and columns of a grid. random: every image in every pool with some "
-            "probability. doubly-regular: like balanced, but pools may share any number of images.",
+            "probability. doubly-regular: like balanced, but pools may share any number of images."
         ),
     ] = Kind.BALANCED,
     rows: Annotated[int | None, typer.Option(help="Rows of a grid (--kind grid).")] = None,
@@ -68,7 +67,7 @@ def design(
         Path | None,
         typer.Option(
             help="Check and describe the design in this file instead of making one: .npz, or a text matrix "
-            "of 0 and 1 with one line per pool.",
+            "of 0 and 1 with one line per pool."
         ),
     ] = None,
     any_matrix: AnyMatrix = False,

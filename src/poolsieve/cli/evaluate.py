@@ -81,7 +81,7 @@ def evaluate(
         Path | None,
         typer.Option(
             help="A file with names of flagged images that show two objects, one a line: are pools with one "
-            "of them read as pools with two flagged images?",
+            "of them read as pools with two flagged images?"
         ),
     ] = None,
     any_task: Annotated[

@@ -54,7 +54,7 @@ def plan(
         float | None,
         typer.Option(
             help="Reckon with a network whose front has this share of the cost, such as 0.22 for "
-            "ResNeXt-101: a projection, as its readings would differ.",
+            "ResNeXt-101: a projection, as its readings would differ."
         ),
     ] = None,
     measured: Annotated[
@@ -63,7 +63,7 @@ def plan(
     images: Annotated[
         int | None,
         typer.Option(
-            help="Intervals for what this many other images will show. \\[default: as many as were recorded]",
+            help="Intervals for what this many other images will show. \\[default: as many as were recorded]"
         ),
     ] = None,
     runners_up: Annotated[int, typer.Option(help="Other plans to show.", min=0)] = 5,

@@ -56,12 +56,10 @@ def simulate(
     prevalences: Prevalences = None,
     chunks: Annotated[int, typer.Option(help="Chunks to measure on, at each prevalence.")] = 1000,
     tuning_chunks: Annotated[
-        int,
-        typer.Option(help="Other chunks to tune parameters on; 0 keeps the decoders' own defaults."),
+        int, typer.Option(help="Other chunks to tune parameters on; 0 keeps the decoders' own defaults.")
     ] = 1000,
     correlation: Annotated[
-        float,
-        typer.Option(help="Correlation of errors across the pools of one image, 0 to 1."),
+        float, typer.Option(help="Correlation of errors across the pools of one image, 0 to 1.")
     ] = 0.0,
     seed: RunSeed = 0,
     plugins: Annotated[

@@ -99,12 +99,7 @@ class CountNoise:
         return table[read]
 
     def sample(
-        self,
-        bad: ArrayLike,
-        design: Pooling,
-        generator: np.random.Generator,
-        *,
-        correlation: float = 0.0,
+        self, bad: ArrayLike, design: Pooling, generator: np.random.Generator, *, correlation: float = 0.0
     ) -> Readings:
         """Noisy readings of chunks whose bad images are known.
 
@@ -175,12 +170,7 @@ class LatentNoise(CountNoise):
         return cls(confusion, positions)
 
     def sample(
-        self,
-        bad: ArrayLike,
-        design: Pooling,
-        generator: np.random.Generator,
-        *,
-        correlation: float = 0.0,
+        self, bad: ArrayLike, design: Pooling, generator: np.random.Generator, *, correlation: float = 0.0
     ) -> Readings:
         """Noisy readings with log-likelihoods; see `CountNoise.sample`."""
         counts, error = _latent_errors(bad, design, self.pool_size, generator, correlation)

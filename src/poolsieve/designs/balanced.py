@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.designs import feasibility
-from poolsieve.designs.array_code import array_code
 from poolsieve.designs.edge_switching import edge_switching
 from poolsieve.designs.feasibility import Parameters, broken_bound
-from poolsieve.designs.finite_plane import finite_plane
+from poolsieve.designs.finite_geometry import array_code, finite_plane
 from poolsieve.designs.pooling import PoolingDesign
 from poolsieve.designs.quasi_cyclic import quasi_cyclic
 

@@ -71,11 +71,7 @@ class Pooling:
     """
 
     def __init__(
-        self,
-        pools: ArrayLike | Iterable[Iterable[int]],
-        images: int,
-        *,
-        pool_size: int | None = None,
+        self, pools: ArrayLike | Iterable[Iterable[int]], images: int, *, pool_size: int | None = None
     ) -> None:
         images = index(images)
         if not 1 <= images <= _MOST_IMAGES:

@@ -62,10 +62,7 @@ def plot_points(points: Sequence[DetectionPoint], *, close_up: float = CLOSE_UP,
     styles = styles_of(names.values())
     figure = new_figure(figsize=(11, 5.6))
     grid = figure.subplots(
-        2,
-        2,
-        sharex=True,
-        gridspec_kw={"height_ratios": [3, 1], "hspace": 0.06, "wspace": 0.18},
+        2, 2, sharex=True, gridspec_kw={"height_ratios": [3, 1], "hspace": 0.06, "wspace": 0.18}
     )
     for column, measure in enumerate(("sensitivity", "specificity")):
         lowest = 1.0

@@ -71,10 +71,7 @@ def compare(
                 no_images(prevalence)
                 if recorded is None
                 else draw_mixture(
-                    recorded.images.labels,
-                    prevalence,
-                    number,
-                    np.random.default_rng([plan.seed, split]),
+                    recorded.images.labels, prevalence, number, np.random.default_rng([plan.seed, split])
                 )
                 for split, (recorded, number) in enumerate(
                     ((full.tuning, plan.tuning_draws), (full.measuring, plan.images))

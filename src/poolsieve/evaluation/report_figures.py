@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from poolsieve.evaluation.detection_figure import DetectionPoint, label_prevalences, plot_points
-from poolsieve.evaluation.results import (
-    Evaluation,
-    EvaluationRow,
-    FrontierPoint,
-    Saving,
-    TwoObjects,
-)
+from poolsieve.evaluation.results import Evaluation, EvaluationRow, FrontierPoint, Saving, TwoObjects
 from poolsieve.figures import COLOURS, new_figure
 from poolsieve.line_styles import styles_of
 

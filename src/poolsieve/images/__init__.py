@@ -5,12 +5,7 @@ try:
 except ImportError:
     raise ImportError("reading images needs Pillow: pip install 'poolsieve[moderate]'") from None
 
-from poolsieve.images.datasets import (
-    SPLITS,
-    Duplicates,
-    ImageDataset,
-    load_dataset,
-)
+from poolsieve.images.datasets import SPLITS, Duplicates, ImageDataset, load_dataset
 from poolsieve.images.reading import UnreadableImage, decode_frames, decode_image, read_image
 from poolsieve.images.transforms import ViewSettings, plain_view, random_view
 

@@ -21,13 +21,7 @@ from typing import Any, BinaryIO
 from PIL import Image
 
 from poolsieve.images.heif import heif_format, register_heif
-from poolsieve.images.reading import (
-    UnreadableImage,
-    decoded,
-    decoder_errors,
-    memory_needed,
-    open_image,
-)
+from poolsieve.images.reading import UnreadableImage, decoded, decoder_errors, memory_needed, open_image
 from poolsieve.images.small_views import small_scale, squared
 
 try:

@@ -6,13 +6,7 @@ with it.
 
 from poolsieve.statistics.auc import auc, auc_difference, auc_estimate, auc_from_counts
 from poolsieve.statistics.estimates import Z95, Estimate
-from poolsieve.statistics.proportions import (
-    Proportion,
-    exact_lower,
-    exact_upper,
-    predicted_share,
-    proportion,
-)
+from poolsieve.statistics.proportions import Proportion, exact_lower, exact_upper, predicted_share, proportion
 from poolsieve.statistics.softmax_fit import fit_softmax
 
 __all__ = [
