@@ -74,7 +74,7 @@ def export_run(
     _require_exporter()
     from poolsieve.networks import load_backbone
     from poolsieve.networks.trained import load_model
-    from poolsieve.training.run_folder import SETTINGS_FILE
+    from poolsieve.training.training_folder import SETTINGS_FILE
 
     run = Path(run_dir)
     if (run / SETTINGS_FILE).is_file() and not (run / CONFIG_FILE).is_file():

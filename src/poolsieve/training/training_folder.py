@@ -34,7 +34,7 @@ def describe_run(
     }
 
 
-class RunFolder:
+class TrainingFolder:
     """The folder of one training run, held by one process; a context manager.
 
     Entering looks at the folder and, if it holds a run already, locks it. A new folder is only made by
@@ -49,7 +49,7 @@ class RunFolder:
         self._held = ExitStack()
         self._locked = False
 
-    def __enter__(self) -> RunFolder:
+    def __enter__(self) -> TrainingFolder:
         check_folder(self.path, "--out")
         if (self.path / SETTINGS_FILE).is_file():
             self._lock()
