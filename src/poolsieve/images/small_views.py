@@ -31,7 +31,7 @@ SMALL_MARGIN = 1.2
 
 A file of the networks' own size is not decoded any smaller, then: at a half its sides would be those of the
 view. On test images as JPEGs of .9 to 3 megapixels, the glance's logits (of standard deviation 5.9) differ by
-.46 (root mean square) at 1.05, by .37 at 1.2 and by .28 at 1.34; its AUC by .001 at most.
+.46 (root mean square) at 1.05, by .37 at 1.2 and by .28 at 1.34; its AUC on 280 images by .0012 at most.
 """
 _SMALL_FILTER = Image.Resampling.HAMMING
 """Nearest to a bilinear view of the whole size and the mean of its blocks: the bilinear filter blurs more
