@@ -6,7 +6,9 @@ DEMO_OUT ?= build/demo
 # Name of a bundle that comes with the package, or the folder of one.
 BUNDLE ?= firearms
 
-.PHONY: install install-dev demo test test-avx2 lint format bench bench-moderate paper clean
+CHROMIUM := /usr/bin/chromium
+
+.PHONY: install install-dev browser demo test test-avx2 lint format bench bench-moderate paper clean
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -39,6 +41,8 @@ demo: install
 	@echo '  $(DEMO_OUT)/flagged.png     contact sheet'
 	@echo '  $(DEMO_OUT)/verdicts.csv    one row for each image'
 	@echo '  $(DEMO_OUT)/images/         crops of photographs from Python packages, and drawn firearms'
+	@echo 'to decide on the flagged images in a browser (needs the extra `serve`: $(BIN)/pip install -e ".[serve]"):'
+	@echo '  $(BIN)/poolsieve review $(DEMO_OUT)/verdicts.csv $(DEMO_OUT)/images'
 
 # A worker that dies ends the run with a failure; after so many seconds the run ends whatever hangs.
 TEST_SECONDS ?= 2400
@@ -53,6 +57,12 @@ test-avx2: TEST_SECONDS = 1200
 test-avx2: install-dev
 	$(BIN)/python tests/avx2_environment.py $(PYTEST) tests/engines tests/networks/test_pooled_networks.py \
 		tests/moderation/test_engines_agree.py
+
+# The review page is tested in Debian's chromium. Where it cannot be installed, those tests are skipped and say so.
+browser:
+	@test -x $(CHROMIUM) || { command -v apt-get > /dev/null && apt-get install --yes --quiet --no-install-recommends chromium; } || \
+		{ apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends chromium; } || \
+		echo 'NO BROWSER: install chromium as $(CHROMIUM) (as root: apt-get install chromium) to test the review page in it'
 
 lint: install-dev
 	$(BIN)/ruff check .

@@ -194,7 +194,7 @@ class Visitor:
 
     def __init__(self, browser, url, **options):
         self.context = browser.new_context(**options)
-        self.context.set_default_timeout(60_000)
+        self.context.set_default_timeout(30_000)
         self.page = self.context.new_page()
         self.url = url
         self.problems, self.requests = [], []

@@ -22,6 +22,7 @@ from poolsieve.cli.evaluate import evaluate
 from poolsieve.cli.moderate import moderate
 from poolsieve.cli.plan import plan
 from poolsieve.cli.report import report
+from poolsieve.cli.review import review
 from poolsieve.cli.saying import say
 from poolsieve.cli.serve import serve
 from poolsieve.cli.simulate import simulate
@@ -68,6 +69,7 @@ app.command("report", cls=Command)(report)
 app.command("plan", cls=Command)(plan)
 app.command("serve", cls=Command)(serve)
 app.command("evaluate", cls=Command)(evaluate)
+app.command("review", cls=Command)(review)
 app.add_typer(bundles, name="bundles")
 app.add_typer(store, name="store")
 

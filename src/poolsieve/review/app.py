@@ -28,7 +28,7 @@ HEADERS = {
     "frame-ancestors 'none'; object-src 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # without any, browsers do not tell where a form comes from
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -43,7 +43,7 @@ def review_app(
     picture: Callable[[Task], bytes | None] | None = None,
     live: Callable[[], Mapping[str, Any]] | None = None,
     entrance: str | None = None,
-    decided: Callable[[], None] = lambda: None,
+    decided: Callable[[], object] = lambda: None,
     secure: bool = False,
 ) -> FastAPI:
     """The whole review page, to be run alone or mounted by the service, say at /review.

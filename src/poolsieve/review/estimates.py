@@ -73,7 +73,8 @@ def sensitivity(
     rest = rng.binomial(flagged - decided, rng.beta(bad + 0.5, decided - bad + 0.5, _DRAWS))
     drawn = _share(bad + rest, _missed_draws(scales, misses, looked, rng))
     low, high = np.quantile(drawn, (0.025, 0.975))
-    return Estimate(found / (found + missed), float(low), float(high))
+    value = found / (found + missed)
+    return Estimate(value, min(float(low), value), max(float(high), value))
 
 
 def _missed_draws(

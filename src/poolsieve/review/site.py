@@ -36,7 +36,7 @@ class Site:
     picture: Callable[[Task], bytes | None]
     live: Callable[[], Mapping[str, Any]] | None
     entrance: str | None
-    decided: Callable[[], None]
+    decided: Callable[[], object]
     secure: bool
 
 
@@ -76,7 +76,7 @@ def moved(request: Request, place: str) -> RedirectResponse:
 @cache
 def assets() -> dict[str, tuple[bytes, str]]:
     """Style, scripts and the note on their licence: content and type by name."""
-    kinds = {".css": "text/css", ".js": "text/javascript", ".txt": "text/plain"}
+    kinds = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
     found = {}
     for file in resources.files("poolsieve.review").joinpath("static").iterdir():
         ending = "." + file.name.rpartition(".")[2]

@@ -42,6 +42,7 @@ class VerdictRecord:
         job_id: The job that it belongs to.
         position: Its number in the job.
         id: Its public name; made here if not given.
+        sampled: Whether people look at it although it is clear; drawn here if not given.
     """
 
     name: str
@@ -57,6 +58,7 @@ class VerdictRecord:
     job_id: str | None = None
     position: int | None = None
     id: str | None = None
+    sampled: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,8 @@ class Verdicts:
         rate = float(wanted["sampling_rate"])
         prepared: list[tuple[dict[str, bytes], float | None]] = []
         for verdict, draw in zip(record.verdicts, self._rng.random(len(record.verdicts)), strict=True):
-            sampled = verdict.status == "clear" and draw < rate
+            drawn = draw < rate if verdict.sampled is None else verdict.sampled
+            sampled = verdict.status == "clear" and drawn
             if verdict.status != "flagged" and not sampled:
                 prepared.append(({}, None))
                 continue
@@ -299,7 +302,7 @@ def _undecided(connection: Connection, record: ChunkRecord) -> list[bool]:
 
 def _row(verdict: VerdictRecord, record: ChunkRecord, chunk_id: str, now: float) -> dict[str, Any]:
     values = {name: getattr(verdict, name) for name in verdict.__dataclass_fields__}
-    del values["thumbnail"], values["original"]
+    del values["thumbnail"], values["original"], values["sampled"]
     made = {"id": verdict.id or uuid.uuid4().hex, "policy": record.policy, "chunk_id": chunk_id}
     return {**values, **made, "created_at": now}
 

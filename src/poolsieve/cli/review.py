@@ -1,0 +1,79 @@
+"""`poolsieve review`: decide on what a finished `moderate` run has flagged, in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def review(
+    verdicts: Annotated[
+        Path,
+        typer.Argument(help="Table that `moderate` wrote: .csv, .jsonl or .parquet.", show_default=False),
+    ],
+    images: Annotated[
+        str, typer.Argument(help="The images, as they were given to `moderate`.", show_default=False)
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV that decisions go to. By default decisions.csv beside the table.", show_default=False
+        ),
+    ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            help="SQLite file that keeps the review, to go on later. By default beside the table.",
+            show_default=False,
+        ),
+    ] = None,
+    sample: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of clear images to look at too, unmarked.")
+    ] = 0.01,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes a free one.")
+    ] = 0,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Review flagged images in a browser on this machine; every decision goes to decisions.csv at once.
+
+    Stop it with Ctrl-C; the same command goes on where it was.
+    """
+    import secrets
+    import socket
+    import webbrowser
+    from contextlib import suppress
+
+    import numpy as np
+
+    from poolsieve.files import check_writable
+    from poolsieve.review import review_app
+    from poolsieve.review.finished_run import open_run, store_path, write_decisions
+
+    import uvicorn  # isort: skip - after the import that says what to install
+
+    target = check_writable(out or verdicts.with_name("decisions.csv"))
+    place = store or store_path(verdicts)
+    opened, loaded = open_run(verdicts, images, place, rate=sample, rng=np.random.default_rng())
+    with opened as kept:
+        if loaded is None:
+            typer.echo(f"going on with {place}: {sum(kept.tasks.counts().values()):,} images left to review")
+        else:
+            typer.echo(f"{loaded.tasks:,} images to review")
+            if loaded.missing:
+                typer.echo(f"{loaded.missing:,} of them are not in {images} as they were judged: no picture")
+        write_decisions(kept, target)
+        secret = secrets.token_urlsafe(16)
+        app = review_app(kept, entrance=secret, decided=lambda: write_decisions(kept, target))
+        with socket.create_server(("127.0.0.1", port)) as listening:
+            address = f"http://127.0.0.1:{listening.getsockname()[1]}/enter/{secret}"
+            typer.echo(f"open {address}")
+            typer.echo(f"decisions go to {target}; Ctrl-C ends")
+            if open_browser:
+                webbrowser.open(address)
+            config = uvicorn.Config(app, log_level="error", lifespan="off")
+            with suppress(KeyboardInterrupt):
+                uvicorn.Server(config).run(sockets=[listening])
+        typer.echo(f"{write_decisions(kept, target):,} decisions in {target}")

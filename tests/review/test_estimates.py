@@ -1,0 +1,112 @@
+"""Estimates of precision and sensitivity: known answers, and how often their intervals hold the truth."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from poolsieve.review.estimates import SampledClear, against, precision, sensitivity
+from poolsieve.review.thresholds import changes, suggested
+from poolsieve.statistics import Estimate
+
+RUNS = 1500
+
+
+def estimate(flagged, decided, bad, *clear, seed=0):
+    return sensitivity(
+        flagged, decided, bad, [SampledClear(*one) for one in clear], np.random.default_rng(seed)
+    )
+
+
+def test_sampled_images_count_for_what_they_stand_for():
+    # 90 bad flags; 2 of 1,000 sampled at 1% and 1 of 500 at 10% are bad: 200 + 10 were missed.
+    found = estimate(100, 100, 90, (100.0, 1000, 1000, 2), (10.0, 500, 500, 1))
+    assert found.value == pytest.approx(90 / 300)
+    assert found.low < found.value < found.high
+
+
+def test_what_is_not_decided_yet_counts_like_what_is():
+    assert estimate(200, 100, 90, (100.0, 1000, 500, 1)).value == pytest.approx(180 / 380)
+
+
+def test_all_clear_images_looked_at_leave_nothing_to_guess():
+    found = estimate(100, 100, 90, (1.0, 1000, 1000, 10))
+    assert found == Estimate(0.9, pytest.approx(0.9), pytest.approx(0.9))
+
+
+def test_without_decisions_nothing_is_known():
+    assert math.isnan(estimate(10, 0, 0, (100.0, 10, 10, 0)).value)
+    assert math.isnan(estimate(10, 10, 9).value)
+    assert math.isnan(estimate(10, 10, 9, (100.0, 10, 0, 0)).value)
+
+
+def test_no_miss_seen_is_no_proof_of_none():
+    few, many = estimate(100, 100, 90, (100.0, 50, 50, 0)), estimate(100, 100, 90, (5.0, 1000, 1000, 0))
+    assert few.value == many.value == 1.0
+    assert few.low < many.low < 1.0
+
+
+@pytest.mark.parametrize(
+    ("clear", "miss", "rate", "bad", "looked"),
+    [
+        (100_000, 0.001, 0.05, 900, 1.0),  # five misses in the sample
+        (100_000, 0.001, 0.03, 900, 1.0),  # three
+        (40_000, 0.004, 0.1, 400, 1.0),  # sixteen
+        (20_000, 0.01, 0.5, 300, 1.0),  # half of all clear images were looked at
+        (50_000, 0.002, 0.1, 300, 0.3),  # most flags wait
+    ],
+)
+def test_the_interval_of_sensitivity_holds_the_truth_in_93_to_97_of_100(clear, miss, rate, bad, looked):
+    """Populations differ, as counts of few are lumpy: an interval for exactly three misses holds 92 or 98."""
+    rng = np.random.default_rng(1)
+    covered, good = 0, 200
+    for _ in range(RUNS):
+        missed = round(clear * miss * rng.uniform(0.5, 1.5))
+        truth = bad / (bad + missed)
+        misses_seen = rng.binomial(missed, rate)
+        sampled = misses_seen + rng.binomial(clear - missed, rate)
+        decided = round((bad + good) * looked)
+        rejected = rng.hypergeometric(bad, good, decided)
+        one = SampledClear(1 / rate, int(sampled), int(sampled), int(misses_seen))
+        found = sensitivity(bad + good, decided, int(rejected), [one], rng)
+        covered += found.low <= truth <= found.high
+    assert 0.93 <= covered / RUNS <= 0.97, covered / RUNS
+
+
+@pytest.mark.parametrize(("decided", "share"), [(50, 0.7), (100, 0.9), (300, 0.95), (1000, 0.5), (400, 0.8)])
+def test_the_interval_of_precision_holds_the_truth_in_93_to_97_of_100(decided, share):
+    """Exactly, by all outcomes with their probabilities."""
+    outcomes = np.arange(decided + 1)
+    holds = [found.low <= share <= found.high for found in (precision(decided, int(bad)) for bad in outcomes)]
+    assert 0.93 <= stats.binom.pmf(outcomes, decided, share) @ holds <= 0.97
+
+
+@pytest.mark.parametrize(
+    ("promise", "found", "word"),
+    [
+        (0.95, Estimate(0.97, 0.96, 0.98), "kept"),
+        (0.95, Estimate(0.90, 0.85, 0.94), "broken"),
+        (0.95, Estimate(0.95, 0.90, 0.99), "cannot tell yet"),
+        (0.95, Estimate(math.nan, math.nan, math.nan), "cannot tell yet"),
+        (None, Estimate(0.97, 0.96, 0.98), "not promised"),
+    ],
+)
+def test_a_promise_is_kept_broken_or_one_cannot_tell(promise, found, word):
+    assert against(promise, found) == word
+
+
+def test_the_suggested_threshold_spares_flags_and_keeps_what_is_bad():
+    scores = np.concatenate([np.full(400, 0.9), np.full(300, 0.6)])
+    bad = np.arange(700) < 400
+    options = changes(scores, bad, 0.5)
+    found = suggested(options, 400)
+    assert found.threshold == 0.65 and found.flags == pytest.approx(4 / 7) and found.kept == 1.0
+    assert found.precision.value == 1.0 and 0.99 < found.kept_at_least < 1
+
+
+def test_no_threshold_is_suggested_from_little_or_at_a_loss():
+    scores, bad = np.linspace(0.5, 0.99, 200), np.ones(200, dtype=bool)
+    assert suggested(changes(scores, bad, 0.5), 200) is None
+    assert suggested(changes(np.full(20, 0.9), np.ones(20, dtype=bool), 0.5), 20) is None
+    assert changes(np.empty(0), np.empty(0, dtype=bool), 0.5)[0].kept == 0.0

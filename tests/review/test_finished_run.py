@@ -1,0 +1,139 @@
+"""`poolsieve review` on the result of a finished run."""
+
+import csv
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from io import BytesIO
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+from review_site import drawn_jpeg
+
+from poolsieve.moderation.verdict_files import write_verdicts
+from poolsieve.moderation.verdicts import Verdict
+from poolsieve.review.finished_run import open_run, store_path, write_decisions
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A folder of ten images, and the table of a run that flagged three of them."""
+    import hashlib
+
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    found = []
+    for number in range(10):
+        data = drawn_jpeg(number)
+        file = folder / f"{number}.jpg"
+        file.write_bytes(data)
+        flagged = number in (2, 5, 7)
+        found.append(
+            Verdict(
+                *(str(file), hashlib.sha256(data).hexdigest(), "flagged" if flagged else "clear"),
+                *(0.5 + number / 20 if flagged else 0.01, "individual", None, number, number // 4),
+                *(0.3, None, (), None, "ab" * 32, "glance → test", 0),
+            )
+        )
+    table = tmp_path / "verdicts.csv"
+    write_verdicts(found, table)
+    return table, folder, found
+
+
+def opened(run, rate=0.0):
+    table, folder, _ = run
+    return open_run(table, str(folder), store_path(table), rate=rate, rng=np.random.default_rng(0))
+
+
+def test_flagged_images_become_tasks_with_their_pictures(run):
+    store, loaded = opened(run)
+    with store:
+        assert (loaded.tasks, loaded.missing) == (3, 0)
+        assert store.tasks.counts() == {"flagged": 3}
+        assert len(list(store.verdicts.all())) == 10
+        task = store.tasks.get(1)
+        assert task.name.endswith("2.jpg")
+        assert Image.open(BytesIO(store.images.thumbnail(task.sha256))).size == (320, 240)
+
+
+def test_clear_images_are_sampled_if_asked_for(run):
+    store, loaded = opened(run, rate=1.0)
+    with store:
+        assert loaded.tasks == 10 and store.tasks.counts() == {"flagged": 3, "sampled": 7}
+
+
+def test_an_image_that_is_another_now_has_no_picture(run):
+    _, folder, _ = run
+    (folder / "2.jpg").write_bytes(drawn_jpeg(99))
+    (folder / "5.jpg").unlink()
+    store, loaded = opened(run)
+    with store:
+        assert loaded.missing == 2
+        assert [store.images.thumbnail(store.tasks.get(n).sha256) is None for n in (1, 2, 3)] == [
+            True,
+            True,
+            False,
+        ]
+
+
+def test_a_review_goes_on_and_that_of_another_table_is_refused(run):
+    table, _, found = run
+    store, _ = opened(run)
+    with store:
+        user = store.users.add("you", "long enough", "admin")
+        store.tasks.claim(user, 1, 60)
+        store.tasks.decide(user, [3], "reject", "=a rifle")
+    store, loaded = opened(run)
+    with store:
+        assert loaded is None and store.tasks.get(3).outcome == "rejected"
+        assert write_decisions(store, table.with_name("decisions.csv")) == 1
+    with table.with_name("decisions.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [(row["path"][-5:], row["decision"], row["comment"]) for row in rows] == [
+        ("7.jpg", "rejected", "'=a rifle")
+    ]
+    write_verdicts([replace(one, score=0.99) for one in found], table)
+    with pytest.raises(ValueError, match="the review of another table"):
+        opened(run)
+
+
+def test_the_command_serves_the_page_and_writes_every_decision_at_once(run):
+    table, folder, _ = run
+    command = [sys.executable, "-m", "poolsieve", "review", str(table), str(folder), "--sample", "0"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            said = ""
+            while "Ctrl-C" not in said:
+                line = process.stdout.readline()
+                assert line, "it ended"
+                said += line
+            address = re.search(r"open (\S+)", said).group(1)
+            base = address.rpartition("/enter/")[0]
+            with httpx.Client(follow_redirects=True, timeout=60) as visitor:
+                assert visitor.get(f"{base}/enter/guess").status_code == 404
+                assert visitor.get(base).url.path == "/sign-in"
+                text = visitor.get(address).text
+                assert text.count('class="card task"') == 3
+                token = re.search(r'name="csrf" value="([^"]*)"', text).group(1)
+                fields = {"csrf": token, "tasks": ["1", "2"], "decision": "approve"}
+                assert visitor.post(f"{base}/decide", data=fields).status_code == 200
+            assert len((table.parent / "decisions.csv").read_text().splitlines()) == 3
+            process.send_signal(signal.SIGINT)
+            assert "2 decisions in" in process.stdout.read()
+        finally:
+            process.kill()
+    assert process.returncode == 0
+
+
+def test_a_table_that_is_none_makes_no_store(tmp_path):
+    table = tmp_path / "verdicts.csv"
+    table.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="no column"):
+        open_run(table, str(tmp_path), store_path(table), rate=0.0, rng=np.random.default_rng(0))
+    assert not store_path(table).exists()
