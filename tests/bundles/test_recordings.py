@@ -34,7 +34,7 @@ def test_the_first_classes_of_a_layout_are_designs_of_their_own(size):
     layout = layout_for(272, size, size // 2)
     assert layout.classes == size // 2
     for classes in range(1, layout.classes + 1):
-        pooling = layout.first(classes).pooling
+        pooling = layout.first(classes)
         assert (pooling.image_weights == classes).all()
         assert pooling.guarantees.max_shared <= 1
         assert np.array_equal(pooling.pools, layout.pooling.pools[: classes * layout.pools_per_class])

@@ -7,8 +7,9 @@ from planted import COST
 
 from poolsieve.decoders import Readings, parse_decoder
 from poolsieve.planning import Target, search
-from poolsieve.planning.candidates import DECODERS, all_candidates
+from poolsieve.planning.candidates import all_candidates
 from poolsieve.schemes import make_scheme
+from poolsieve.schemes.decoded_pools import PLANNED_DECODERS as DECODERS
 
 PREVALENCE = 0.02
 
@@ -24,7 +25,12 @@ def everyone(recordings, size):
 
 def oneshots(recordings, size, classes, decoder):
     found, _ = all_candidates(recordings, PREVALENCE, (size,), COST, gated=True)
-    return [one for one in found if one.decoder == decoder and one.parameters["pools_per_image"] == classes]
+    oneshot = [one for one in found if one.scheme.name == "oneshot"]
+    return [
+        one
+        for one in oneshot
+        if (one.stage.decoder.partition(":")[0], one.parameters["pools_per_image"]) == (decoder, classes)
+    ]
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
@@ -40,7 +46,7 @@ def test_a_bound_flags_what_the_decoder_of_its_settings_flags(recorded, decoder,
         settings = candidate.settings(float(bound))
         chosen = parse_decoder(settings["decoder"]).decoder
         read = soft if decoder == "bp" else Readings(counts)
-        flags = chosen.decode(read, pools.layout.first(classes).pooling, PREVALENCE).flags
+        flags = chosen.decode(read, pools.layout.first(classes), PREVALENCE).flags
         differing = np.mean(flags.ravel() != (candidate.values >= bound))
         assert differing < 1e-3  # rounding, where a score is the bound
 
@@ -49,7 +55,7 @@ def test_one_to_six_pools_per_image_and_every_decoder_are_tried(recorded):
     candidates, left_out = all_candidates(recorded[1], PREVALENCE, (4, 8), COST, gated=True)
     assert left_out == []
     tried = {
-        (one.parameters["pool_size"], one.parameters["pools_per_image"], one.decoder)
+        (one.parameters["pool_size"], one.parameters["pools_per_image"], one.stage.decoder.partition(":")[0])
         for one in candidates
         if one.scheme.name == "oneshot"
     }

@@ -1,5 +1,8 @@
 """Any list of stages that makes sense runs, costs what is reckoned for it, and can be written down."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,6 +25,7 @@ from poolsieve.schemes import (
     check_scheme,
     list_schemes,
     list_stages,
+    make_scheme,
     make_stage,
 )
 from poolsieve.schemes.scheme import SCHEMES
@@ -109,6 +113,10 @@ NONSENSE = [
     ((Test(), Head()), "leaves nothing undecided"),
     ((DecodedPools(), Test()), "leaves nothing undecided"),
     ((Head(), Head(clear_below=0.1), Test()), "a second head sees nothing new"),
+    (
+        (Pools(pool_size=4, pools_per_image=1, retest_above=0.3), Test()),
+        "pools can find nothing: .* 0.25 with",
+    ),
 ]
 
 
@@ -116,6 +124,27 @@ NONSENSE = [
 def test_lists_that_make_no_sense_are_refused_with_the_reason(stages, reason):
     with pytest.raises(ValueError, match=reason):
         Scheme(stages)
+
+
+def test_networks_that_the_bundle_lacks_are_named_before_the_first_image():
+    whole = planted_bundle()
+    blind = SimpleNamespace(**{**vars(whole), "config": replace(whole.config, glance=None)})
+    with pytest.raises(ValueError, match=r"has no glance.onnx, which the stage glance needs"):
+        Moderator(blind, Doubting(), Scheme((Glance(), Test())))
+    with pytest.raises(ValueError, match=r"has no calibration for it, which the stage head needs"):
+        Moderator(planted_bundle(head=False), Doubting(), Scheme((Head(), Test())))
+    Moderator(planted_bundle(head=False), Doubting(), Scheme((Head(clear_below=0), Pools(), Test())))
+
+
+def test_a_parameter_that_two_stages_have_is_named_after_its_stage(monkeypatch):
+    monkeypatch.setitem(SCHEMES, "twice", (Glance(), Head(), Test()))
+    made = make_scheme("twice", (8,), glance_clear_below=0.02, head_clear_below=0.1, threshold=0.3)
+    assert [stage.clear_below for stage in made.stages[:2]] == [0.02, 0.1]
+    assert "glance_clear_below=0.02" in str(made)
+    with pytest.raises(
+        ValueError, match=r"no parameter 'clear_below'; its parameters are: .*head_clear_below"
+    ):
+        make_scheme("twice", (8,), clear_below=0.1)
 
 
 @pytest.mark.parametrize(

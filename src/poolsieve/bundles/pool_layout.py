@@ -43,9 +43,10 @@ class PoolLayout:
             raise ValueError(f"there is no array code for {self}")
         return Pooling(pools, self.images, pool_size=self.pool_size)
 
-    def first(self, classes: int) -> PoolLayout:
-        """The first classes alone."""
-        return PoolLayout(self.images, self.pool_size, classes)
+    def first(self, classes: int) -> Pooling:
+        """The pools of the first classes alone; a code with fewer classes may have other pools."""
+        pools = self.pooling.pools[: classes * self.pools_per_class]
+        return Pooling(pools, self.images, pool_size=self.pool_size)
 
 
 def layout_for(images: int, pool_size: int, classes: int) -> PoolLayout:

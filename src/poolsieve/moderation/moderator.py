@@ -31,6 +31,7 @@ from poolsieve.planning.plans import Plan, Target
 from poolsieve.schemes import (
     CostMeter,
     Decision,
+    LikelihoodModel,
     Prevalence,
     PrevalenceEstimator,
     Scheme,
@@ -201,7 +202,7 @@ class Moderator:
         )
         self._judging = threading.Lock()
         self.totals = self._new_totals()
-        self.scheme.prepare(bundle.config.pool_sizes)  # complains at once if there is no such design
+        self.scheme.prepare(bundle.config, LikelihoodModel(bundle.calibration))  # complains at once
 
     @property
     def scheme(self) -> Scheme:

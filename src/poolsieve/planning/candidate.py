@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
-from poolsieve.schemes import Scheme
-from poolsieve.schemes.cost_model import Price
+from poolsieve.schemes import Scheme, Stage
+from poolsieve.schemes.cost_model import Price, Work
 
 _FEWEST = 25
 """Recorded images of a kind below which the next kind stands in for it."""
@@ -29,72 +29,78 @@ class Candidate:
         price: What the networks' parts cost.
         gated: Whether features are multiplied by the gate before they are merged.
         parameters: Parameters of the scheme, except those that the bound and the individual threshold give.
-        bound_name: The parameter that the bound is.
+        stage: The stage whose bound is left to choose; None if none has one.
+        names: What the scheme calls the parameters of that stage.
         images: Which image each sample is of.  # (samples,)
         values: Log-odds of being bad, or what the decoder compares; images from the bound on are tested
             individually, or flagged.  # (samples,)
         groups: Bad pool-mates, at most `candidates.MOST_MATES`.  # (samples,)
         shares: How often images of each tier have so many at the prevalence, sum 1.  # (tiers, groups)
+        tiers: Which row of `shares` each image belongs to: pools may have several sizes.  # (images,)
         at_once: Images that are tested before any pool.  # (images,)
-        cleared: Images that are cleared before any pool.  # (images,)
+        cleared: Images that are cleared before the bound matters.  # (images,)
+        reached: Which images each stage looks at, but for the test of those that are left.  # each (images,)
         pools: What each image takes part in pools for, as a share of a pool; 0 where it is tested or cleared
             at once.  # (images,)
-        tests: Whether the individual network decides; else images from the bound on are flagged.
         bounds: The bounds to choose from, ascending.
-        complexity: For ties; the simpler the lower.
-        tiers: Which row of `shares` each image belongs to, where pools have several sizes; None for one size.
-            # (images,)
-        decoder: What decodes pools that decide alone.
     """
 
     scheme: Scheme
     price: Price
     gated: bool
     parameters: dict[str, Any]
-    bound_name: str | None
+    stage: Stage | None
+    names: Mapping[str, str]
     images: NDArray[np.intp]
     values: NDArray[np.float64]
     groups: NDArray[np.intp]
     shares: NDArray[np.float64]
+    tiers: NDArray[np.intp]
     at_once: NDArray[np.bool_]
     cleared: NDArray[np.bool_]
+    reached: tuple[NDArray[np.bool_], ...]
     pools: NDArray[np.float64]
-    tests: bool
     bounds: NDArray[np.float64]
-    complexity: int = field(default=0)
-    tiers: NDArray[np.intp] | None = None
-    decoder: str | None = None
+
+    @property
+    def tests(self) -> bool:
+        """Whether the individual network decides; else images from the bound on are flagged."""
+        return not self.scheme.stages[-1].pools
+
+    @property
+    def complexity(self) -> int:
+        """For ties; the simpler the lower."""
+        return sum(stage.complexity for stage in self.scheme.stages)
 
     def settings(self, bound: float) -> dict[str, Any]:
         """The parameters that a bound means."""
-        if self.decoder == "ncomp":
-            return {"decoder": f"ncomp:t={int(bound)}"}
-        if self.decoder == "classo":  # decoders flag what lies above their threshold
-            return {"decoder": f"classo:threshold={bound - 5e-6:.6f}"}
-        if self.decoder == "bp":
-            return {"decoder": f"bp:threshold={float(expit(bound)) * (1 - 1e-9)}"}
-        return {} if self.bound_name is None else {self.bound_name: float(expit(bound))}
+        own = {} if self.stage is None else self.stage.at(bound)
+        return {self.names[name]: value for name, value in own.items()}
 
-    def costs(self, pools: float, tested: NDArray[np.float64]) -> NDArray[np.float64]:
+    def costs(
+        self, reaching: Sequence[float], pools: float, tested: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         """Cost as a share of individual testing.
 
         Args:
+            reaching: Share of the images that each stage looks at, but for the test of those that are left.
             pools: Pools for each image.
             tested: Shares of the images that are tested individually.
         """
-        rest, each = self.test_cost(pools)
+        rest, each = self.test_cost(reaching, pools)
         return rest + tested * each
 
-    def test_cost(self, pools: float) -> tuple[float, float]:
+    def test_cost(self, reaching: Sequence[float], pools: float) -> tuple[float, float]:
         """Cost of all that comes before individual tests, and of one such test."""
-        looks = [1.0] * len(self.scheme.stages)
         if not self.tests:
-            return self._reckoned(looks, pools), 0.0
-        untested = self._reckoned([*looks[:-1], 0.0], pools)
-        return untested, self._reckoned(looks, pools) - untested
+            return self._work(reaching, pools).share, 0.0
+        before = self._work([*reaching, 0.0], pools)
+        # Fronts that were run are not paid for again, and whatever is tested had one if others had.
+        most = max(before.runs[part.name] for part in self.scheme.stages[-1].parts(gated=self.gated)) or 1.0
+        return before.share, (self._work([*reaching, most], pools).share - before.share) / most
 
-    def _reckoned(self, reaching: list[float], pools: float) -> float:
-        return self.scheme.work(self.price, reaching, pools, gated=self.gated).share
+    def _work(self, reaching: Sequence[float], pools: float) -> Work:
+        return self.scheme.work(self.price, reaching, pools, gated=self.gated)
 
     def weights(self, bad: NDArray[np.bool_], among: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Weight of each sample; those of bad and those of clear images sum to the pooled share of each.
@@ -104,10 +110,9 @@ class Candidate:
             among: Images that count.  # (images,)
         """
         weights = np.zeros(len(self.images))
-        tiers = np.zeros(len(bad), dtype=np.intp) if self.tiers is None else self.tiers
         for kind in (bad & among, ~bad & among):
             for tier, shares in enumerate(self.shares):
-                inside = kind & (tiers == tier)
+                inside = kind & (self.tiers == tier)
                 mine = inside[self.images]
                 pooled = (inside & ~self.at_once & ~self.cleared).sum() / max(kind.sum(), 1)
                 kinds = self._merged_groups(mine)
@@ -127,8 +132,3 @@ class Candidate:
             below = enough[enough <= group]
             kinds[group] = below[-1] if len(below) else enough[0]
         return kinds
-
-
-def bounds_for(clear: NDArray[np.float64], least: float = 0.002) -> NDArray[np.float64]:
-    """Bounds that leave from most to `least` of the clear images above them, or none."""
-    return np.unique(np.append(np.quantile(clear, 1 - np.geomspace(0.9, least, 80)), clear.max() + 1e-3))

@@ -1,288 +1,297 @@
-"""All ways to decide that are worth considering, as they look on recorded images and pools."""
+"""All settings of all schemes that are worth considering, as their stages see recorded images and pools."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import comb, expit, logit
+from scipy.special import comb, expit
 
 from poolsieve.bundles.recordings import PoolRecording, Recordings
-from poolsieve.decoders import Readings
-from poolsieve.planning.candidate import Candidate, bounds_for
+from poolsieve.planning.candidate import Candidate
 from poolsieve.planning.head_comparison import beats_head
-from poolsieve.schemes import Scheme, make_scheme
+from poolsieve.planning.replay import recorded_readings, replayed_images
+from poolsieve.schemes import Chunk, Scheme, Stage, Undecided
 from poolsieve.schemes.cost_model import Price
-from poolsieve.schemes.pool_stage import PoolStage
+from poolsieve.schemes.look import Look
+from poolsieve.schemes.pool_stage import PoolStage, RecordedPools
+from poolsieve.schemes.scheme import SCHEMES, parameter_names, with_parameters
 
 MOST_MATES = 5
 """Images with so many bad pool-mates or more are taken together."""
-DECODERS = ("ncomp", "classo", "bp")
-"""Decoders of one-shot pools that are considered, the simplest first; COMP is NCOMP at its largest t.
-
-MIP reads what CLasso reads and takes fifty times as long where many are bad, as in recorded chunks.
-"""
 
 
 def all_candidates(
     recordings: Recordings, prevalence: float, pool_sizes: tuple[int, ...], price: Price, *, gated: bool
 ) -> tuple[list[Candidate], list[str]]:
-    """Every way to decide that is worth considering at a prevalence, the simplest first, and what is not.
+    """Every way to decide that is worth considering at a prevalence, and what is not, for people.
 
+    Those are the schemes of the table, individual testing first, with all settings that their stages offer.
     Pools that tell no more than the head alone are no candidates: by luck they might look cheaper.
     """
-    maker = _Maker(recordings, prevalence, pool_sizes, price, gated)
-    found = [maker.individual()]
-    for scheme, ratios in (("cascade", recordings.heads), ("glance", recordings.glances)):
-        if ratios is not None:
-            found.append(maker.look(scheme, ratios))
-    useless: dict[int, bool] = {}
-    for recording in recordings.pools:
-        if recording.pool_size not in pool_sizes:
-            continue
-        ways = list(maker.pools(recording))
-        found += ways
-        useless[recording.pool_size] = useless.get(recording.pool_size, True) and not ways
-    for small, large in _pairs(recordings.pools, pool_sizes):
-        for classes in range(1, min(small.classes, large.classes, small.pool_size - 1) + 1):
-            two_sizes = maker.two_sizes(small, large, classes)
-            found += [two_sizes] if beats_head(two_sizes, recordings) else []
+    pools = tuple(one for one in recordings.pools if one.pool_size in pool_sizes)
+    shared = _Shared(recordings, prevalence, pools, price, gated)
+    found: list[Candidate] = []
+    left_out: list[str] = []
+    for name in sorted(SCHEMES, key=lambda name: name != "individual"):
+        try:
+            found += _ListedScheme(shared, name).candidates()
+        except _NotPlannedError as error:
+            left_out.append(f"{name} was not tried: {error}")
     rival = "chance" if recordings.heads is None else "the head alone"
-    left_out = [
+    left_out += [
         f"pools of {size} were not tried: they tell bad images from clear ones no better than {rival}"
-        for size, none in useless.items()
-        if none
+        for size, tells in shared.tells.items()
+        if not tells
     ]
     return found, left_out
 
 
-class _Maker:
-    """Makes candidates from recordings at a prevalence."""
+class _NotPlannedError(ValueError):
+    """Recordings do not tell what a list of stages comes to."""
 
-    def __init__(
-        self,
-        recordings: Recordings,
-        prevalence: float,
-        pool_sizes: tuple[int, ...],
-        price: Price,
-        gated: bool,
-    ) -> None:
-        self._recordings, self._prevalence, self._sizes = recordings, prevalence, pool_sizes
-        self._price, self._gated = price, gated
 
-    def individual(self) -> Candidate:
-        """Every image tested."""
-        return self._of_images("individual", {}, None, np.zeros(len(self._recordings.bad)), np.zeros(1))
+@dataclass
+class _Shared:
+    """What candidates of all schemes are made of.
 
-    def look(self, scheme: str, ratios: NDArray[np.float32]) -> Candidate:
-        """A cheap look clears images, the individual network decides about the rest."""
-        values = ratios + logit(self._prevalence)
-        bounds = bounds_for(values[~self._recordings.bad])
-        return self._of_images(scheme, {"prevalence": self._prevalence}, "clear_below", values, bounds)
+    Attributes:
+        recordings: What the networks said.
+        prevalence: Share of bad images.
+        pools: Recordings of pools that the bundle has networks for.
+        price: What the networks' parts cost.
+        gated: Whether features are multiplied by the gate before they are merged.
+        images: All recorded images.
+        known: What was computed already: several stages see the same pools.
+        tells: Whether pools of a size tell more than the head, as far as was seen.
+    """
 
-    def _of_images(
-        self,
-        scheme: str,
-        parameters: dict[str, Any],
-        bound_name: str | None,
-        values: NDArray[np.floating],
-        bounds: NDArray[np.float64],
-    ) -> Candidate:
-        number = len(self._recordings.bad)
-        return Candidate(
-            self._scheme(scheme, parameters),
-            self._price,
-            self._gated,
-            parameters,
-            bound_name,
-            np.arange(number),
-            values.astype(np.float64),
-            np.zeros(number, dtype=np.intp),
-            np.ones((1, 1)),
-            np.zeros(number, dtype=bool),
-            np.zeros(number, dtype=bool),
-            pools=np.zeros(number),
-            tests=True,
-            bounds=bounds,
-            complexity=0 if bound_name is None else 1,
-        )
+    recordings: Recordings
+    prevalence: float
+    pools: tuple[PoolRecording, ...]
+    price: Price
+    gated: bool
+    images: Chunk = field(init=False)
+    known: dict[Hashable, Any] = field(default_factory=dict)
+    tells: dict[int, bool] = field(default_factory=dict)
 
-    def _scheme(self, name: str, parameters: dict[str, Any]) -> Scheme:
-        headless = name == "adaptive" and self._recordings.heads is None
-        return make_scheme(name, self._sizes, **parameters, use_head=False if headless else None)
+    def __post_init__(self) -> None:
+        self.images = replayed_images(self.recordings, self.price, gated=self.gated)
 
-    def pools(self, recording: PoolRecording) -> Iterator[Candidate]:
-        """All ways to decide by one recording of pools that tell more than the head."""
-        most = min(recording.classes, recording.pool_size - 1)
-        for classes in range(1, most + 1) if recording.everyone else ():
-            soft = self._oneshot(recording, classes, "bp")
-            if not beats_head(soft, self._recordings):
-                continue
-            if classes == 1:
-                yield self._pooled(recording, 1, "dorfman", None, bounds=np.array([0.5]), complexity=2)
-            for decoder in DECODERS:
-                if decoder == "classo" and recording.counts.max() <= 1:
-                    continue  # the networks only tell whether a pool is clean
-                yield soft if decoder == "bp" else self._oneshot(recording, classes, decoder)
-        for classes in range(1, most + 1):
-            adaptive = self._adaptive(recording, classes)
-            if beats_head(adaptive, self._recordings):
-                yield adaptive
+    def values(
+        self, stage: PoolStage, recording: PoolRecording, log_odds: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """What a stage with pools decides by, on recorded readings.  # (chunks, n).
 
-    def _oneshot(self, recording: PoolRecording, classes: int, decoder: str) -> Candidate:
-        """Pools alone decide, by one of `DECODERS`."""
-        bound = "t" if decoder == "ncomp" else "threshold"
-        complexity = 3 + DECODERS.index(decoder)
-        return self._pooled(recording, classes, "oneshot", bound, decoder=decoder, complexity=complexity)
+        Args:
+            stage: The stage.
+            recording: The readings.
+            log_odds: What is known of all images before.  # (images,)
+        """
+        key = stage, id(recording), log_odds.tobytes()
+        if key not in self.known:
+            classes, priors = stage.classes, expit(log_odds[recording.images])
+            pooling = recording.layout.first(classes)
+            self.known[key] = stage.values(recorded_readings(recording, classes), pooling, priors)
+        return self.known[key]
 
-    def _adaptive(self, recording: PoolRecording, classes: int) -> Candidate:
-        """Head, pools, and a test of its own for whoever is left."""
-        complexity = 3 + len(DECODERS) + int(np.isfinite(recording.band).sum())
-        return self._pooled(recording, classes, "adaptive", "retest_above", complexity=complexity)
+    def beats_head(self, candidate: Candidate, stage: PoolStage, offer: RecordedPools) -> bool:
+        """Whether the pools of a candidate tell more than the head does."""
+        key = stage, *map(id, offer.recordings), candidate.at_once.tobytes(), candidate.cleared.tobytes()
+        if key not in self.known:
+            self.known[key] = beats_head(candidate, self.recordings)
+        return self.known[key]
+
+
+class _ListedScheme:
+    """Makes candidates of a scheme of the table: looks, then at most one stage with pools, and a test."""
+
+    def __init__(self, shared: _Shared, name: str) -> None:
+        self._shared, self._name, self._stages = shared, name, SCHEMES[name]
+        self._names = {place: name for name, place in parameter_names(self._stages).items()}
+
+    def candidates(self) -> Iterator[Candidate]:
+        """All of them; none if the recordings lack a network that the scheme needs."""
+        for stage in self._stages:
+            if stage.unplanned is not None:
+                raise _NotPlannedError(f"{stage.name} {stage.unplanned}")
+        if any(stage.bound and not stage.known(self._shared.images.likelihoods) for stage in self._stages):
+            return
+        pools = [place for place, stage in enumerate(self._stages) if stage.pools]
+        if not pools:
+            yield from self._without_pools()
+        elif len(pools) > 1 or pools[0] < len(self._stages) - 2:
+            raise _NotPlannedError("nothing was recorded of what comes after pools, but tests")
+        else:
+            yield from self._with_pools(pools[0])
+
+    def _named(self, place: int, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {self._names[place, name]: value for name, value in values.items()}
+
+    def _names_at(self, place: int) -> dict[str, str]:
+        return {name: named for (at, name), named in self._names.items() if at == place}
+
+    def _settings(self, places: Sequence[int]) -> Iterator[dict[str, Any]]:
+        """Values of parameters of some stages that are worth searching."""
+        grid: dict[str, Any] = {}
+        for place in places:
+            grid |= self._named(place, self._stages[place].grid())
+        for values in itertools.product(*grid.values()):
+            yield dict(zip(grid, values, strict=True))
+
+    def _walk(self, looks: Sequence[Stage]) -> tuple[Undecided, list[NDArray[np.bool_]]]:
+        """What is known of images after some looks; which of them reach each look, and what comes then."""
+        images = self._shared.images
+        undecided = Undecided(images, self._shared.prevalence, np.random.default_rng(0), len(images))
+        reached = []
+        for look in looks:
+            reached.append(undecided.open.copy())
+            look.look(undecided)
+        reached.append(undecided.open.copy())
+        asked = reached[-1]
+        for place in reversed(range(len(looks))):  # looks without bounds wait until somebody asks
+            if looks[place].bound is None:
+                reached[place] = asked & looks[place].known(images.likelihoods)
+            else:
+                asked = reached[place]
+        return undecided, reached
+
+    def _without_pools(self) -> Iterator[Candidate]:
+        """Looks clear images one after the other, the last one by the bound that is left to choose."""
+        shared, bad = self._shared, self._shared.recordings.bad
+        bounded = [place for place, stage in enumerate(self._stages) if stage.bound]
+        last = bounded[-1] if bounded else 0
+        for given in self._settings(range(last)):
+            stages = with_parameters(self._stages, given)
+            undecided, reached = self._walk(stages[:last])
+            images, look = np.flatnonzero(undecided.open), stages[last]
+            if len(np.unique(bad[images])) < 2:
+                continue  # nothing is left to choose
+            values, bounds = np.zeros(len(images)), np.zeros(1)
+            if isinstance(look, Look) and bounded:
+                look.see(undecided)
+                values = undecided.log_odds()[images]
+                bounds = look.bounds(values[~bad[images]])
+            reached = reached if bounded else []
+            never = np.zeros(len(bad), dtype=bool)  # nobody asks what looks after that would see
+            yield Candidate(
+                scheme=Scheme(stages, self._name, prevalence=shared.prevalence),
+                price=shared.price,
+                gated=shared.gated,
+                parameters={"prevalence": shared.prevalence, **given} if bounded else {},
+                stage=look if bounded else None,
+                names=self._names_at(last),
+                images=images,
+                values=values,
+                groups=np.zeros(len(images), dtype=np.intp),
+                shares=np.ones((1, 1)),
+                at_once=np.zeros(len(bad), dtype=bool),
+                cleared=~undecided.open,
+                pools=np.zeros(len(bad)),
+                bounds=bounds,
+                reached=(*reached, *[never] * (len(stages) - 1 - len(reached))),
+                tiers=np.zeros(len(bad), dtype=np.intp),
+            )
+
+    def _with_pools(self, place: int) -> Iterator[Candidate]:
+        """Looks leave images to pools, whose bound is left to choose."""
+        shared, pools = self._shared, self._stages[place]
+        assert isinstance(pools, PoolStage)
+        for offer in pools.offers(shared.pools, shared.prevalence):
+            for looks in self._leaving(place, offer):
+                given = self._named(place, offer.parameters) | looks | self._named(place, offer.more)
+                stages = with_parameters(self._stages, given)
+                stage = stages[place]
+                assert isinstance(stage, PoolStage)
+                teller = self._pooled(stages, place, stage.teller, offer, given)
+                tells = teller is not None and shared.beats_head(teller, stage.teller, offer)
+                if len(offer.recordings) == 1:
+                    shared.tells[stage.pool_size] = shared.tells.get(stage.pool_size, False) or tells
+                for variant in stage.variants(offer.recordings) if tells else ():
+                    made = (
+                        teller
+                        if variant == stage.teller
+                        else self._pooled(stages, place, variant, offer, given)
+                    )
+                    assert made is not None
+                    yield made
+
+    def _leaving(self, place: int, offer: RecordedPools) -> Iterator[dict[str, Any]]:
+        """Settings of looks that leave to pools the images that were recorded in them."""
+        looks = range(place)
+        if offer.everyone:
+            yield from self._settings(looks)
+            return
+        for one in looks:
+            bounds = self._stages[one].leaving(offer.band, self._shared.prevalence)
+            if bounds is not None:
+                for given in self._settings([other for other in looks if other != one]):
+                    yield given | self._named(one, bounds)
 
     def _pooled(
         self,
-        recording: PoolRecording,
-        classes: int,
-        scheme: str,
-        bound_name: str | None,
-        *,
-        bounds: NDArray[np.float64] | None = None,
-        complexity: int,
-        decoder: str | None = None,
-    ) -> Candidate:
-        recordings, prevalence = self._recordings, self._prevalence
-        bad = recordings.bad
-        at_once, cleared = np.zeros((2, len(bad)), dtype=bool)
-        parameters: dict[str, Any] = {"prevalence": prevalence, "pool_size": recording.pool_size}
-        if scheme != "dorfman":
-            parameters["pools_per_image"] = classes
-        if scheme == "adaptive" and not recording.everyone:
-            assert recordings.heads is not None
-            floor, cut = recording.band
-            at_once, cleared = recordings.heads >= cut, recordings.heads < floor
-            parameters["test_above"] = float(expit(cut + logit(prevalence)))
-            if np.isfinite(floor):
-                parameters["clear_below"] = float(expit(floor + logit(prevalence)))
-        text = (
-            "ncomp:t=0" if decoder == "ncomp" else decoder
-        )  # scores do not depend on t, whose bounds follow
-        made = self._scheme(scheme, parameters | ({} if text is None else {"decoder": text}))
-        values = self._values(made, recording, classes, use_head=scheme == "adaptive")
-        if decoder == "ncomp":
-            values = np.rint(values * classes)  # positive pools of each image
-            bounds = np.arange(classes, dtype=np.float64) + 0.5
-        elif decoder == "classo":
-            values = values.round(5)  # what is equal but for rounding stays together
-            bounds = bounds_for(values[~bad[recording.images]], least=1e-4)
-            bounds = np.unique(np.clip(bounds, 1e-3, 1.0).round(5))
-        elif bounds is None:  # posteriors
-            values = logit(np.clip(values, 1e-15, 1 - 1e-15))
-            least = {} if decoder is None else {"least": 1e-4}
-            bounds = bounds_for(values[~bad[recording.images]], **least)
-        pooled = ~at_once & ~cleared
-        left_bad, left_clear = pooled[bad].mean(), pooled[~bad].mean()
-        among_pooled = prevalence * left_bad / (prevalence * left_bad + (1 - prevalence) * left_clear)
-        return Candidate(
-            made,
-            self._price,
-            self._gated,
-            parameters,
-            bound_name,
-            recording.images.ravel().astype(np.intp),
-            values.ravel().astype(np.float64),
-            _bad_mates(bad[recording.images], recording, classes).ravel(),
-            _mate_shares(classes * (recording.pool_size - 1), float(among_pooled))[None],
-            at_once,
-            cleared,
-            pools=np.where(pooled, classes / recording.pool_size, 0.0),
-            tests=decoder is None,
-            bounds=bounds,
-            complexity=complexity,
-            decoder=decoder,
-        )
-
-    def _values(
-        self, scheme: Scheme, recording: PoolRecording, classes: int, *, use_head: bool
-    ) -> NDArray[np.float64]:
-        """What the stage with pools makes of recorded readings.  # (chunks, n)."""
-        priors = np.full(recording.images.shape, logit(self._prevalence))
-        if use_head and self._recordings.heads is not None:
-            priors = priors + self._recordings.heads[recording.images]
-        table = recording.likelihoods[:, :classes].astype(np.float64)
-        counts = recording.counts[:, :classes].reshape(len(table), -1).astype(np.int64)
-        readings = Readings(counts, table.reshape(len(table), -1, table.shape[-1]))
-        stage = next(stage for stage in scheme.stages if isinstance(stage, PoolStage))
-        return stage.values(readings, recording.layout.first(classes).pooling, expit(priors))
-
-    def two_sizes(self, small: PoolRecording, large: PoolRecording, classes: int) -> Candidate:
-        """Head and pools, where what looks clear to the head shares larger pools among itself.
-
-        Samples of such images are those of the recording of larger pools in which others took part as well:
-        where all look clear, there are fewer bad pool-mates, which the weights account for.
-        """
-        recordings, prevalence = self._recordings, self._prevalence
-        assert recordings.heads is not None
-        floor, cut = small.band
-        tiers = (recordings.heads < floor).astype(np.intp)
-        parts = [self._adaptive(recording, classes) for recording in (small, large)]
-        kept = [tiers[part.images] == tier for tier, part in enumerate(parts)]
-        images, values, groups = (
-            np.concatenate([getattr(part, name)[keep] for part, keep in zip(parts, kept, strict=True)])
-            for name in ("images", "values", "groups")
-        )
-        bad, at_once = recordings.bad, recordings.heads >= cut
-        shares = []
-        for tier, recording in enumerate((small, large)):
-            inside = (tiers == tier) & ~at_once
+        stages: tuple[Stage, ...],
+        place: int,
+        stage: PoolStage,
+        offer: RecordedPools,
+        given: dict[str, Any],
+    ) -> Candidate | None:
+        """The candidate of a stage with pools; None if no images are left to them."""
+        shared, bad, prevalence = self._shared, self._shared.recordings.bad, self._shared.prevalence
+        undecided, reached = self._walk(stages[:place])
+        log_odds = undecided.log_odds()
+        pooled = undecided.open & ~undecided.aside
+        parts, shares = [], []
+        tiers, taking_part = np.zeros(len(bad), dtype=np.intp), np.zeros(len(bad))
+        for tier, (inside, size) in enumerate(stage.groups(undecided, pooled)):
+            recording = next(one for one in offer.recordings if one.pool_size == size)
+            kept = inside[recording.images]
+            values = stage.scaled(shared.values(stage, recording, log_odds))
+            mates = _bad_mates(bad[recording.images], recording, stage.classes)
+            parts.append([array[kept] for array in (recording.images, values, mates)])
             left_bad, left_clear = prevalence * inside[bad].mean(), (1 - prevalence) * inside[~bad].mean()
-            mates = classes * (recording.pool_size - 1)
-            shares.append(_mate_shares(mates, left_bad / (left_bad + left_clear)))
-        taking_part = np.where(tiers == 1, classes / large.pool_size, classes / small.pool_size)
-        parameters = {
-            **{"prevalence": prevalence, "pool_size": small.pool_size, "pools_per_image": classes},
-            "test_above": float(expit(cut + logit(prevalence))),
-            "large_below": float(expit(floor + logit(prevalence))),
-            "large_pool_size": large.pool_size,
-        }
+            share = left_bad / (left_bad + left_clear) if inside.any() else 0.0
+            shares.append(_mate_shares(stage.classes * (size - 1), min(float(share), 1 - 1e-9)))
+            tiers[inside], taking_part[inside] = tier, stage.classes / size
+        images, values, groups = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        if len(np.unique(bad[images])) < 2:
+            return None
+        own = stage if stage.name == stages[place].name else stages[place]
         return Candidate(
-            self._scheme("adaptive", parameters),
-            self._price,
-            self._gated,
-            parameters,
-            "retest_above",
-            images,
-            values,
-            groups,
-            np.stack(shares),
-            at_once,
-            np.zeros(len(bad), dtype=bool),
-            pools=np.where(at_once, 0.0, taking_part),
-            tests=True,
-            bounds=bounds_for(values[~bad[images]]),
-            complexity=6 + len(DECODERS),
+            scheme=Scheme((*stages[:place], own, *stages[place + 1 :]), self._name, prevalence=prevalence),
+            price=shared.price,
+            gated=shared.gated,
+            parameters={"prevalence": prevalence, **given},
+            stage=stage,
+            names=self._names_at(place),
+            images=images.astype(np.intp),
+            values=values.astype(np.float64),
+            groups=groups,
+            shares=np.stack(shares),
+            at_once=undecided.open & undecided.aside,
+            cleared=~undecided.open,
+            pools=taking_part,
+            bounds=self._fertile(stage, stages[:place], stage.bounds(values[~bad[images]])),
+            reached=tuple(reached),
             tiers=tiers,
         )
 
-
-def _pairs(
-    pools: tuple[PoolRecording, ...], pool_sizes: tuple[int, ...]
-) -> Iterator[tuple[PoolRecording, PoolRecording]]:
-    """Recordings of smaller pools without what looks clear, each with those of larger ones that have it."""
-    for small in pools:
-        if not np.isfinite(small.band).all() or small.pool_size not in pool_sizes:
-            continue
-        for large in pools:
-            larger = large.pool_size > small.pool_size and large.pool_size in pool_sizes
-            if larger and large.band == (-np.inf, small.band[1]):
-                yield small, large
+    def _fertile(
+        self, stage: PoolStage, before: Sequence[Stage], bounds: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Bounds without those that are too high to find anything."""
+        while len(bounds) and replace(stage, **stage.at(bounds[-1])).futile(before, self._shared.prevalence):
+            bounds = bounds[:-1]
+        return bounds
 
 
 def _bad_mates(bad: NDArray[np.bool_], recording: PoolRecording, classes: int) -> NDArray[np.intp]:
     """How many bad images each image shares its pools with, at most `MOST_MATES`.  # (chunks, n)."""
-    pooling = recording.layout.first(classes).pooling
+    pooling = recording.layout.first(classes)
     counts = pooling.counts(bad)  # (chunks, m)
     mates = counts[:, pooling.pools_of].sum(axis=2) - classes * bad
     return np.minimum(mates, MOST_MATES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ class Outcomes:
         sensitivity: Share of bad images that are flagged.  # (bounds, thresholds)
         specificity: Share of clear images that are not.  # (bounds, thresholds)
         tested: Share of images that are tested individually.  # (bounds,)
+        reaching: Share of the images that each stage looks at, but for the test of those that are left.
         pools: Pools for each image.
         lost: Share of bad images that individual testing flags and this does not.  # (bounds, thresholds)
         alarms: Share of clear images that this flags and individual testing does not.  # (bounds, thresholds)
@@ -38,6 +40,7 @@ class Outcomes:
     sensitivity: NDArray[np.float64]
     specificity: NDArray[np.float64]
     tested: NDArray[np.float64]
+    reaching: tuple[float, ...]
     pools: float
     lost: NDArray[np.float64]
     alarms: NDArray[np.float64]
@@ -125,10 +128,8 @@ def outcomes(
             shared = reached[::-1].cumsum()[::-1][1:]
             common.append(np.repeat(shared[:, None], len(thresholds), axis=1))
         images.append(_telling(candidate, kind, weights, mine))
-    pools = sum(
-        share * candidate.pools[kind].mean()
-        for share, kind in ((prevalence, bad & among), (1 - prevalence, ~bad & among))
-    )
+    pools = _share(candidate.pools, bad, among, prevalence)
+    reaching = tuple(1 - _share(~reached, bad, among, prevalence) for reached in candidate.reached)
     tested = prevalence * asked[0] + (1 - prevalence) * asked[1]
     found, alarmed = (float((scores > reference)[kind & among].mean()) for kind in (bad, ~bad))
     never = np.zeros(len(thresholds), dtype=bool)
@@ -136,7 +137,8 @@ def outcomes(
         np.clip(flagged[0], 0, 1),
         1 - np.clip(flagged[1], 0, 1),
         tested,
-        float(pools),
+        reaching,
+        pools,
         lost=np.clip(found - common[0], 0, 1),
         alarms=np.clip(flagged[1] - common[1], 0, 1),
         individual=(found, 1 - alarmed),
@@ -146,6 +148,13 @@ def outcomes(
             thresholds >= reference if candidate.tests else never,
         ),
     )
+
+
+def _share(
+    values: NDArray[Any], bad: NDArray[np.bool_], among: NDArray[np.bool_], prevalence: float
+) -> float:
+    """Mean over images where so many are bad."""
+    return float(prevalence * values[bad & among].mean() + (1 - prevalence) * values[~bad & among].mean())
 
 
 def _telling(

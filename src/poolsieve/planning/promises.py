@@ -60,7 +60,7 @@ def promise(
             shares.append(asked)
             tests = np.zeros(number)
         spreads.append(float(tests.var(ddof=1)) / number if number > 1 else 0.0)
-    rest, each = candidate.test_cost(table.pools)
+    rest, each = candidate.test_cost(table.reaching, table.pools)
     cost = rest + float(table.tested[place[0]]) * each + optimism[2]
     # A promise is about other images: their luck adds to ours, the more the fewer they are.
     luck = [1 + len(flagged) / number for flagged, number in zip(shares, others, strict=True)]

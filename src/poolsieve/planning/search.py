@@ -74,7 +74,7 @@ class _Seen:
 
     def costs(self, table: Outcomes) -> NDArray[np.float64]:
         """Cost at each bound.  # (bounds,)."""
-        return self.candidate.costs(table.pools, table.tested)
+        return self.candidate.costs(table.reaching, table.pools, table.tested)
 
 
 @dataclass(frozen=True)

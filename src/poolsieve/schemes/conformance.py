@@ -137,7 +137,8 @@ def check_scheme(scheme: Scheme) -> None:
         AssertionError: The contract is broken; the message says how.
         ValueError: There is no design for chunks of its size.
     """
-    scheme.prepare(_pool_sizes(scheme))
+    sizes = _pool_sizes(scheme)
+    scheme.prepare(planted_config(sizes, "gated"), LikelihoodModel(planted_calibration(sizes)))
     _check_written_form(scheme)
     size = scheme.chunk_size
     for merge in MERGES:

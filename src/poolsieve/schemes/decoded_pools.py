@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import expit
 
 from poolsieve.bundles.config import BundleConfig
+from poolsieve.bundles.recordings import PoolRecording
 from poolsieve.decoders import BeliefPropagation, CountNoise, Decoder, Readings, parse_decoder
 from poolsieve.decoders.binary_decoders import possibly_bad
 from poolsieve.designs import Pooling
 from poolsieve.parameters import Instance, Interval, parameter
 from poolsieve.schemes.individual import Test
 from poolsieve.schemes.plausibility import Surprise, find_surprise
-from poolsieve.schemes.pool_stage import BalancedPools, Values
-from poolsieve.schemes.stages import Undecided, register_stage
+from poolsieve.schemes.pool_stage import BalancedPools, PoolStage, RecordedPools, Values
+from poolsieve.schemes.stages import Undecided, bounds_among, register_stage
 
 NODE_LIMIT = 5000
 """Search nodes that an exact decoder may spend on a chunk, about half a second.
@@ -25,6 +28,13 @@ Readings that fit nothing would else be searched for hours; the best answer foun
 
 DOUBTFUL = 0.01
 """Posterior from which an image of a chunk with surprising readings is tested individually."""
+
+
+PLANNED_DECODERS = ("ncomp", "classo", "bp")
+"""Decoders that plans are made with, the simplest first; COMP is NCOMP at its largest t.
+
+MIP reads what CLasso reads and takes fifty times as long where many are bad, as in recorded chunks.
+"""
 
 
 @register_stage("decoded_pools")
@@ -96,6 +106,55 @@ class DecodedPools(BalancedPools):
         """The decoder's scores."""
         decoder, soft = self._decoder(None)
         return decoder.decode(readings if soft else readings.hard(), pooling, priors).scores
+
+    @property
+    def complexity(self) -> int:
+        """By the place in `PLANNED_DECODERS`."""
+        known = self._name in PLANNED_DECODERS
+        return 3 + (PLANNED_DECODERS.index(self._name) if known else len(PLANNED_DECODERS))
+
+    @property
+    def _name(self) -> str:
+        return self.decoder.partition(":")[0]
+
+    @property
+    def teller(self) -> PoolStage:
+        """Belief propagation."""
+        return replace(self, decoder="bp")
+
+    def variants(self, recordings: Sequence[PoolRecording]) -> Iterator[PoolStage]:
+        """With each of `PLANNED_DECODERS`; without those of counts where networks only tell clean pools."""
+        counted = any(one.counts.max() > 1 for one in recordings)
+        for decoder in PLANNED_DECODERS:  # the scores of NCOMP do not depend on t, whose bounds follow
+            if counted or not parse_decoder(decoder).decoder.reads_counts:
+                yield replace(self, decoder="ncomp:t=0" if decoder == "ncomp" else decoder)
+
+    def offers(self, recordings: Sequence[PoolRecording], prevalence: float) -> Iterator[RecordedPools]:
+        """Those of all images: nothing is left to a test."""
+        return super().offers([one for one in recordings if one.everyone], prevalence)
+
+    def scaled(self, values: Values) -> Values:
+        """What each decoder compares with its bound."""
+        if self._name == "ncomp":
+            return np.rint(values * self.pools_per_image)  # positive pools of each image
+        if self._name == "classo":
+            return values.round(5)  # what is equal but for rounding stays together
+        return super().scaled(values)
+
+    def bounds(self, clear: Values) -> Values:
+        """Numbers of positive pools, or thresholds."""
+        if self._name == "ncomp":
+            return np.arange(self.pools_per_image, dtype=np.float64) + 0.5
+        bounds = bounds_among(clear, least=1e-4)
+        return np.unique(np.clip(bounds, 1e-3, 1.0).round(5)) if self._name == "classo" else bounds
+
+    def at(self, bound: float) -> dict[str, Any]:
+        """The decoder with its parameter; decoders flag what lies above their threshold."""
+        if self._name == "ncomp":
+            return {"decoder": f"ncomp:t={int(bound)}"}
+        if self._name == "classo":
+            return {"decoder": f"classo:threshold={bound - 5e-6:.6f}"}
+        return {"decoder": f"bp:threshold={float(expit(bound)) * (1 - 1e-9)}"}
 
     def _decoder(self, noise: CountNoise | None) -> tuple[Decoder, bool]:
         """The decoder, and whether it reads the likelihood of every count."""

@@ -10,6 +10,7 @@ import numpy as np
 from poolsieve.decoders import BeliefPropagation, Readings
 from poolsieve.decoders.binary_decoders import positive_pools_of
 from poolsieve.designs import Pooling, disjoint_design
+from poolsieve.schemes.decoded_pools import DecodedPools
 from poolsieve.schemes.pool_stage import PoolStage, Values
 from poolsieve.schemes.stages import Undecided, register_stage
 
@@ -39,6 +40,24 @@ class DisjointPools(PoolStage):
         positive = self.values(readings, pooling, undecided.priors[None])[0] > 0
         cleared = undecided.open & ~positive & (pooling.image_weights > 0)
         undecided.decide(cleared, scores, False, "pools")
+
+    @property
+    def complexity(self) -> int:
+        """More than a look, less than what decodes."""
+        return 2
+
+    @property
+    def teller(self) -> PoolStage:
+        """Belief propagation, which is exact here."""
+        return DecodedPools(pool_size=self.pool_size, pools_per_image=1, decoder="bp")
+
+    def scaled(self, values: Values) -> Values:
+        """As they are."""
+        return values
+
+    def bounds(self, clear: Values) -> Values:
+        """Positive or not."""
+        return np.array([0.5])
 
     def values(self, readings: Readings, pooling: Pooling, priors: Values) -> Values:
         """1 for images in a pool with any bad one, else 0."""

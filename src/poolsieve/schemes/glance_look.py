@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from poolsieve.bundles.config import GLANCE_GRAPH, BundleConfig
 from poolsieve.schemes.cost_model import Part, register_part
+from poolsieve.schemes.likelihood_model import Likelihoods
 from poolsieve.schemes.look import BOUNDS, Look
 from poolsieve.schemes.runner import Chunk, Images
 from poolsieve.schemes.stages import register_stage
@@ -35,6 +36,10 @@ class Glance(Look):
             chunk.meter.runs[GLANCE.name] += len(images)
             logits = chunk.networks.glance(pixels)
         return chunk.likelihoods.of_glances(logits)
+
+    def known(self, likelihoods: Likelihoods) -> bool:
+        """Whether there is a glance that is calibrated."""
+        return likelihoods.knows_glance
 
     def graphs(self, config: BundleConfig) -> list[str]:
         """The glance."""

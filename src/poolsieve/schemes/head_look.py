@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, BundleConfig
 from poolsieve.schemes.cost_model import FRONT, HEAD, Part
+from poolsieve.schemes.likelihood_model import Likelihoods
 from poolsieve.schemes.look import Look
 from poolsieve.schemes.runner import Chunk, Images
 from poolsieve.schemes.stages import register_stage
@@ -26,9 +28,16 @@ class Head(Look):
         """By the head's calibrated logits."""
         return chunk.likelihoods.of_heads(chunk.head_logits(images))
 
-    def known(self, chunk: Chunk) -> bool:
+    def known(self, likelihoods: Likelihoods) -> bool:
         """Whether the head is calibrated."""
-        return chunk.likelihoods.knows_head
+        return likelihoods.knows_head
+
+    def leaving(self, band: tuple[float, float], prevalence: float) -> dict[str, float] | None:
+        """Bounds in place of none: what lies above the band is tested, what lies below it is clear."""
+        if self.bounded:
+            return None
+        floor, cut = (float(expit(ratio + logit(prevalence))) for ratio in band)
+        return {"test_above": cut} | ({"clear_below": floor} if floor > 0 else {})
 
     def graphs(self, config: BundleConfig) -> list[str]:
         """Front and head."""

@@ -3,18 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 
 from poolsieve.calibration import Calibration, paired
 from poolsieve.decoders import CountNoise, Readings
 
 
+class Likelihoods(Protocol):
+    """What stages ask of outputs, whether networks gave them or recordings do; see `LikelihoodModel`."""
+
+    @property
+    def knows_head(self) -> bool:
+        """Whether the cheap head's logits can be used."""
+
+    @property
+    def knows_glance(self) -> bool:
+        """Whether the logits of a glance can be used."""
+
+    def of_images(self, logits: NDArray[Any]) -> NDArray[np.float64]:
+        """Log-likelihoods (clear, bad) by the individual network."""
+
+    def image_scores(self, logits: NDArray[Any]) -> NDArray[np.float64]:
+        """Scores by the individual network."""
+
+    def of_heads(self, logits: NDArray[Any]) -> NDArray[np.float64]:
+        """Log-likelihoods (clear, bad) by the head."""
+
+    def of_glances(self, logits: NDArray[Any]) -> NDArray[np.float64]:
+        """Log-likelihoods (clear, bad) by a glance."""
+
+    def of_pools(
+        self, logits: NDArray[Any], sizes: NDArray[np.integer], counts: NDArray[np.integer] | None = None
+    ) -> Readings:
+        """Readings of pools."""
+
+    def count_noise(self, pool_size: int) -> CountNoise:
+        """How counts of pools err."""
+
+
 @dataclass(frozen=True)
 class LikelihoodModel:
-    """Turns outputs into likelihoods and scores.
+    """Turns outputs into likelihoods and scores, by the bundle's calibration.
 
     Attributes:
         calibration: What was learnt on validation data.
@@ -77,10 +109,3 @@ class LikelihoodModel:
         pools = np.array(self.calibration.counting[pool_size].confusion)
         true, read = (np.repeat(axis.ravel(), pools.ravel()) for axis in np.indices(pools.shape))
         return CountNoise.estimate(true, read, pool_size)
-
-
-def posterior(prevalence: float, log_likelihoods: NDArray[np.float64]) -> NDArray[np.float64]:
-    """P(bad) of images by Bayes' rule.  # (k, 2) -> (k,)."""
-    odds = np.log(prevalence) - np.log1p(-prevalence) + log_likelihoods[:, 1] - log_likelihoods[:, 0]
-    result: NDArray[np.float64] = expit(odds)
-    return result

@@ -44,14 +44,25 @@ class Look(Stage):
     def log_likelihoods(self, chunk: Chunk, images: Images) -> NDArray[np.float64]:
         """Log-likelihoods (clear, bad) of images.  # (len(images), 2)."""
 
-    def known(self, chunk: Chunk) -> bool:
-        """Whether what it sees is worth anything."""
-        return True
-
     @property
     def bounded(self) -> bool:
         """Whether it decides anything; else it only gives priors."""
-        return self.clear_below > 0 or self.flag_above < 1 or self.test_above < 1
+        return self.complexity > 0
+
+    @property
+    def complexity(self) -> int:
+        """Its bounds."""
+        return (self.clear_below > 0) + (self.flag_above < 1) + (self.test_above < 1)
+
+    @property
+    def bound(self) -> str | None:
+        """What it clears by, if it decides anything."""
+        return "clear_below" if self.bounded else None
+
+    @property
+    def unplanned(self) -> str | None:
+        """Planning takes every flag for the individual network's, or that of pools."""
+        return "flags images by itself, which is not planned for" if self.flag_above < 1 else None
 
     def grid(self) -> dict[str, tuple[Any, ...]]:
         """Bounds below which images are clear."""
@@ -60,10 +71,10 @@ class Look(Stage):
     def look(self, undecided: Undecided) -> None:
         """Look, and decide by the bounds; without bounds the look waits until somebody needs it."""
         if not self.bounded:
-            if self.known(undecided.chunk):
-                undecided.later.append(self._see)
+            if self.known(undecided.chunk.likelihoods):
+                undecided.later.append(self.see)
             return
-        self._see(undecided)
+        self.see(undecided)
         posteriors = undecided.posteriors()
         undecided.priors = posteriors
         undecided.decide(undecided.open & (posteriors < self.clear_below), posteriors, False, self.name)
@@ -71,7 +82,8 @@ class Look(Stage):
         if self.test_above < 1:
             undecided.aside |= undecided.open & (posteriors >= self.test_above)
 
-    def _see(self, undecided: Undecided) -> None:
+    def see(self, undecided: Undecided) -> None:
+        """Look at what is open, and decide nothing."""
         images = np.flatnonzero(undecided.open)
         if len(images):
             undecided.see(images, self.log_likelihoods(undecided.chunk, images))

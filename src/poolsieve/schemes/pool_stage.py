@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 
 from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, BundleConfig
+from poolsieve.bundles.recordings import PoolRecording
 from poolsieve.decoders import Readings
 from poolsieve.designs import Pooling, PoolingDesign, balanced_design
 from poolsieve.designs.feasibility import Parameters, broken_bound, larger
@@ -22,6 +24,28 @@ from poolsieve.schemes.stages import Stage, Undecided, together
 
 USUAL_POOL_SIZE = 8
 Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RecordedPools:
+    """Recorded pools that a stage can be planned with.
+
+    Attributes:
+        parameters: What they set of the stage.
+        recordings: One for each group of images that share pools of a size.
+        band: Log-likelihood ratios by the head of all images that are pooled.
+        more: What else they set of the stage, where there is more than one group.
+    """
+
+    parameters: dict[str, Any]
+    recordings: tuple[PoolRecording, ...]
+    band: tuple[float, float]
+    more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def everyone(self) -> bool:
+        """Whether all images are pooled, whatever the head says."""
+        return bool(np.isinf(self.band).all())
 
 
 @dataclass(frozen=True)
@@ -73,10 +97,34 @@ class PoolStage(Stage):
             priors: Probability of being bad before that.  # (chunks, n)
         """
 
+    @property
+    def classes(self) -> int:
+        """Pools that every image is in."""
+        return 1
+
+    def offers(self, recordings: Sequence[PoolRecording], prevalence: float) -> Iterator[RecordedPools]:
+        """Settings that there are recorded pools for."""
+        for one in recordings:
+            yield RecordedPools({"pool_size": one.pool_size}, (one,), one.band)
+
+    def variants(self, recordings: Sequence[PoolRecording]) -> Iterator[PoolStage]:
+        """Ways to decide by the same pools."""
+        yield self
+
+    @property
+    def teller(self) -> PoolStage:
+        """A stage with the same pools that decides by posteriors: what pools tell, whoever decides by it."""
+        return self
+
+    def scaled(self, values: Values) -> Values:
+        """Values as bounds are set on them: log-odds of posteriors."""
+        odds: Values = logit(np.clip(values, 1e-15, 1 - 1e-15))
+        return odds
+
     @abstractmethod
     def _decide(self, undecided: Undecided, pooling: Pooling, readings: Readings) -> None: ...
 
-    def _groups(self, undecided: Undecided, images: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], int]]:
+    def groups(self, undecided: Undecided, images: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], int]]:
         """Images that share pools among themselves, with the size of these pools."""
         return [(images, self.pool_size)]
 
@@ -86,7 +134,7 @@ class PoolStage(Stage):
         if images.sum() > self.pool_size:
             undecided.stand_ins = find_stand_ins(chunk, np.flatnonzero(images))
             images = images & (undecided.stand_ins == chunk.everyone)
-        groups = self._groups(undecided, images)
+        groups = self.groups(undecided, images)
         poolings = []
         if len(groups) == 1 and images.all():
             pooling = chunk.arrange(self.design_for(chunk.size, undecided.full_chunk), undecided.rng)
@@ -145,6 +193,19 @@ class BalancedPools(PoolStage):
                 f"{self.name}: pools_per_image={self.pools_per_image} with pool_size={self.pool_size} makes "
                 "as many pools as images; take fewer pools per image, or the scheme individual"
             )
+
+    @property
+    def classes(self) -> int:
+        """Pools that every image is in."""
+        return self.pools_per_image
+
+    def offers(self, recordings: Sequence[PoolRecording], prevalence: float) -> Iterator[RecordedPools]:
+        """Every number of pools per image that was recorded; as many pools as images never pay."""
+        for one in recordings:
+            for classes in range(1, min(one.classes, one.pool_size - 1) + 1):
+                yield RecordedPools(
+                    {"pool_size": one.pool_size, "pools_per_image": classes}, (one,), one.band
+                )
 
     def chunk_size(self, usual: int) -> int:
         """The least number of images from the usual one on that has a design."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
+from poolsieve.bundles.recordings import PoolRecording
 from poolsieve.decoders import BeliefPropagation, Readings
 from poolsieve.designs import Pooling
 from poolsieve.parameters import Interval, parameter
 from poolsieve.schemes.look import BOUNDS
-from poolsieve.schemes.pool_stage import BalancedPools, Values, design_from
-from poolsieve.schemes.stages import Undecided, register_stage
+from poolsieve.schemes.pool_stage import BalancedPools, RecordedPools, Values, design_from
+from poolsieve.schemes.stages import Stage, Undecided, register_stage
 
 
 @register_stage("pools")
@@ -49,7 +53,8 @@ class Pools(BalancedPools):
         """Both sizes, if there are two."""
         return (self.pool_size,) if self.large_pool_size is None else (self.pool_size, self.large_pool_size)
 
-    def _groups(self, undecided: Undecided, images: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], int]]:
+    def groups(self, undecided: Undecided, images: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], int]]:
+        """What looks clear enough shares larger pools."""
         large = np.zeros_like(images)
         if self.large_below > 0:
             large = images & (undecided.posteriors() < self.large_below)
@@ -62,6 +67,57 @@ class Pools(BalancedPools):
         if size == self.pool_size:
             return self.design_for(images, chunk)
         return design_from(images, size, self.pools_per_image)
+
+    @property
+    def bound(self) -> str | None:
+        """What it leaves to the next stage by."""
+        return "retest_above"
+
+    @property
+    def complexity(self) -> int:
+        """More than one decoder for all; two sizes count as two more."""
+        return 6 + 2 * (self.large_below > 0)
+
+    def futile(self, before: Sequence[Stage], prevalence: float) -> str | None:
+        """Whether a bad image without others in its pools is cleared with them, though all are read aright.
+
+        Its odds are then ((1 − p) / p)^(c − 1) / (r − 1)^c, for c pools of r. Looks before may tell it from
+        its pool-mates, and where several of these are bad as a rule, pools read more.
+        """
+        c, r = self.pools_per_image, self.pool_size
+        if any(not stage.pools for stage in before) or prevalence * c * (r - 1) > 1:
+            return None
+        odds = ((1 - prevalence) / prevalence) ** (c - 1) / (r - 1) ** c
+        most = odds / (1 + odds)
+        if self.retest_above <= most:
+            return None
+        return (
+            f"can find nothing: retest_above={self.retest_above}, but a lone bad image has a posterior of "
+            f"{most:.3g} with pools_per_image={c} and pool_size={r}; lower it, or take more pools per image"
+        )
+
+    def offers(self, recordings: Sequence[PoolRecording], prevalence: float) -> Iterator[RecordedPools]:
+        """Also two sizes: smaller pools without what looks clear to the head, with larger ones that have it.
+
+        Where all look clear there are fewer bad pool-mates than in the recording of larger pools, in which
+        others took part as well.
+        """
+        yield from super().offers(recordings, prevalence)
+        for small, large in itertools.product(recordings, recordings):
+            floor, cut = small.band
+            if (
+                np.isinf(small.band).any()
+                or large.pool_size <= small.pool_size
+                or large.band != (-np.inf, cut)
+            ):
+                continue
+            more = {
+                "large_below": float(expit(floor + logit(prevalence))),
+                "large_pool_size": large.pool_size,
+            }
+            for classes in range(1, min(small.classes, large.classes, small.pool_size - 1) + 1):
+                own = {"pool_size": small.pool_size, "pools_per_image": classes}
+                yield RecordedPools(own, (small, large), large.band, more)
 
     def grid(self) -> dict[str, tuple[Any, ...]]:
         """One or two pools per image, and bounds from which images are tested."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from poolsieve.decoders import Readings
 from poolsieve.designs import NO_IMAGE, Pooling
 from poolsieve.schemes.cost_model import FRONT, HEAD, POOLS, RETESTS, CostMeter
-from poolsieve.schemes.likelihood_model import LikelihoodModel
+from poolsieve.schemes.likelihood_model import Likelihoods
 
 if TYPE_CHECKING:
     from poolsieve.engines import FrontFeatures, HeadOutput, NetworkOutput
@@ -21,7 +21,7 @@ Images = NDArray[np.intp]
 
 
 class Networks(Protocol):
-    """What a scheme needs of an engine (`poolsieve.engines`)."""
+    """What a scheme needs of an engine (`poolsieve.engines`); recordings answer it as well."""
 
     def front(self, images: NDArray[np.uint8]) -> FrontFeatures:
         """Front features of images."""
@@ -104,7 +104,7 @@ class Chunk:
     def __init__(
         self,
         networks: Networks,
-        likelihoods: LikelihoodModel,
+        likelihoods: Likelihoods,
         meter: CostMeter,
         pixels: NDArray[np.uint8] | Pixels,
         places: Images,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from poolsieve.schemes.dorfman_pools import DisjointPools
 from poolsieve.schemes.glance_look import Glance
 from poolsieve.schemes.head_look import Head
 from poolsieve.schemes.individual import Test
+from poolsieve.schemes.likelihood_model import Likelihoods
 from poolsieve.schemes.pool_stage import USUAL_POOL_SIZE, PoolStage
 from poolsieve.schemes.pools import Pools
 from poolsieve.schemes.runner import Chunk
@@ -30,14 +32,14 @@ UNNAMED = "stages"
 """Name of schemes that are not in the table."""
 
 SCHEMES: dict[str, tuple[Stage, ...]] = {
-    "adaptive": (Head(clear_below=0), Pools(), Test()),
-    "cascade": (Head(), Test()),
-    "dorfman": (DisjointPools(), Test()),
-    "glance": (Glance(), Test()),
     "individual": (Test(),),
+    "dorfman": (DisjointPools(), Test()),
     "oneshot": (DecodedPools(),),
+    "glance": (Glance(), Test()),
+    "cascade": (Head(), Test()),
+    "adaptive": (Head(clear_below=0), Pools(), Test()),
 }
-"""The schemes that have a name."""
+"""The schemes that have a name: `moderate` takes it, plans are made with it, `evaluate` measures it."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,10 @@ class Scheme:
             if allowed is not None:
                 allowed.check(self.name, one.name, getattr(self, one.name))
         _check_order(self.stages)
+        for place, stage in enumerate(self.stages):
+            futile = stage.futile(self.stages[:place], self.prevalence)
+            if futile is not None:
+                raise ValueError(f"{stage.name} {futile}")
 
     @property
     def chunk_size(self) -> int:
@@ -125,20 +131,31 @@ class Scheme:
 
     def grid(self) -> dict[str, tuple[Any, ...]]:
         """Values of parameters that are worth searching, those of every stage."""
-        return {name: values for stage in self.stages for name, values in stage.grid().items()}
+        names = parameter_names(self.stages)
+        grids = [stage.grid() for stage in self.stages]
+        return {name: grids[k][field] for name, (k, field) in names.items() if field in grids[k]}
 
-    def prepare(self, pool_sizes: Sequence[int]) -> None:
-        """Raise ValueError if a bundle with these pool sizes, or no design, can serve full chunks."""
+    def prepare(self, config: BundleConfig, likelihoods: Likelihoods) -> None:
+        """Raise ValueError if a bundle, or no design, can serve full chunks.
+
+        Args:
+            config: The bundle's.
+            likelihoods: What its outputs are worth.
+        """
         for stage in self.stages:
-            stage.check(pool_sizes)
+            stage.check(config.pool_sizes)
+            lacking = next((file for file in stage.graphs(config) if file not in config.graphs), None)
+            if lacking is not None or (stage.bound and not stage.known(likelihoods)):
+                what = "calibration for it" if lacking is None else lacking
+                raise ValueError(
+                    f"the bundle has no {what}, which the stage {stage.name} needs; use a scheme without it"
+                )
             stage.prepare(self.chunk_size)
 
     def parameters(self) -> dict[str, Any]:
         """All parameters by name, those of every stage."""
-        values: dict[str, Any] = {"chunk": self.chunk_size, "prevalence": self.prevalence}
-        for stage in self.stages:
-            values |= {one.name: getattr(stage, one.name) for one in dataclasses.fields(stage)}
-        return values
+        own = {name: getattr(self.stages[k], one) for name, (k, one) in parameter_names(self.stages).items()}
+        return {"chunk": self.chunk_size, "prevalence": self.prevalence, **own}
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -222,23 +239,42 @@ def make_scheme(name: str, pool_sizes: Sequence[int], **parameters: Any) -> Sche
     given = {key: value for key, value in parameters.items() if value is not None}
     stages = SCHEMES[name]
     if given.pop("use_head", True) is False:
-        if name != "adaptive":
-            raise ValueError(f"{name} has no parameter 'use_head'; it is for adaptive")
-        stages = stages[1:]
-    known = list(
-        dict.fromkeys(
-            ["chunk", "prevalence", *(one.name for stage in stages for one in dataclasses.fields(stage))]
-        )
-    )
-    unknown = sorted(set(given) - set(known))
+        stages = tuple(stage for stage in stages if stage.name != Head.name or stage.bound)
+        if len(stages) == len(SCHEMES[name]):
+            raise ValueError(f"{name} has no parameter 'use_head': no head gives priors in it")
+    whole = {key: given.pop(key) for key in ("chunk", "prevalence") if key in given}
+    names = parameter_names(stages)
+    unknown = sorted(set(given) - set(names))
     if unknown:
-        raise ValueError(f"{name} has no parameter {unknown[0]!r}; its parameters are: {', '.join(known)}")
-    made = []
-    for stage in stages:
-        own = {one.name: given[one.name] for one in dataclasses.fields(stage) if one.name in given}
-        if isinstance(stage, PoolStage):
-            own.setdefault("pool_size", USUAL_POOL_SIZE if USUAL_POOL_SIZE in pool_sizes else max(pool_sizes))
-        made.append(replace(stage, **own))
-        made[-1].check(pool_sizes)
-    whole = {key: given[key] for key in ("chunk", "prevalence") if key in given}
-    return Scheme(tuple(made), name, **whole)
+        known = ", ".join(("chunk", "prevalence", *names))
+        raise ValueError(f"{name} has no parameter {unknown[0]!r}; its parameters are: {known}")
+    for key, (place, field) in names.items():
+        if field == "pool_size" and isinstance(stages[place], PoolStage):
+            given.setdefault(key, USUAL_POOL_SIZE if USUAL_POOL_SIZE in pool_sizes else max(pool_sizes))
+    made = with_parameters(stages, given)
+    for stage in made:
+        stage.check(pool_sizes)
+    return Scheme(made, name, **whole)
+
+
+def parameter_names(stages: Sequence[Stage]) -> dict[str, tuple[int, str]]:
+    """Names of all parameters of a list, and the stage and field of each.
+
+    What only one stage has is named as its field, `clear_below`; else its stage comes first,
+    `glance_clear_below`, and from the second stage of a name on its number, `pools_2_pool_size`.
+    """
+    fields = [(k, one.name) for k, stage in enumerate(stages) for one in dataclasses.fields(stage)]
+    times = Counter(name for _, name in fields)
+    names = [stage.name for stage in stages]
+    numbers = [names[: k + 1].count(name) for k, name in enumerate(names)]
+    labels = [name if k == 1 else f"{name}_{k}" for name, k in zip(names, numbers, strict=True)]
+    return {name if times[name] == 1 else f"{labels[k]}_{name}": (k, name) for k, name in fields}
+
+
+def with_parameters(stages: Sequence[Stage], given: Mapping[str, Any]) -> tuple[Stage, ...]:
+    """The stages with other values of some parameters, by their `parameter_names`."""
+    own: list[dict[str, Any]] = [{} for _ in stages]
+    for name, (place, field) in parameter_names(stages).items():
+        if name in given:
+            own[place][field] = given[name]
+    return tuple(replace(stage, **values) for stage, values in zip(stages, own, strict=True))

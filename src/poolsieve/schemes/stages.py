@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit
+from scipy.special import expit, logit
 
 from poolsieve.decoders import Readings
 from poolsieve.designs import NO_IMAGE, Pooling
 from poolsieve.schemes.cost_model import Part, Work
-from poolsieve.schemes.likelihood_model import posterior
+from poolsieve.schemes.likelihood_model import Likelihoods
 from poolsieve.schemes.runner import Chunk
 
 if TYPE_CHECKING:
@@ -124,14 +124,18 @@ class Undecided:
         self.log_likelihoods[images] += likelihoods
         self._seen = True
 
-    def posteriors(self) -> NDArray[np.float64]:
-        """Probability of being bad by all that was seen.  # (k,)."""
+    def log_odds(self) -> NDArray[np.float64]:
+        """Log-odds of being bad by all that was seen.  # (k,)."""
         waiting, self.later = self.later, []
         for look in waiting:
             look(self)
-        if not self._seen:
-            return np.full(len(self.chunk), self.prevalence)
-        return posterior(self.prevalence, self.log_likelihoods)
+        odds: NDArray[np.float64] = logit(self.prevalence) + np.diff(self.log_likelihoods, axis=1)[:, 0]
+        return odds
+
+    def posteriors(self) -> NDArray[np.float64]:
+        """Probability of being bad by all that was seen.  # (k,)."""
+        odds = self.log_odds()
+        return expit(odds) if self._seen else np.full(len(self.chunk), self.prevalence)
 
     def believe(self, posteriors: NDArray[np.float64]) -> None:
         """Take posteriors of all images for what is known of them."""
@@ -256,6 +260,41 @@ class Stage(ABC):
         """Values of its parameters that are worth searching."""
         return {}
 
+    @property
+    def bound(self) -> str | None:
+        """The parameter that a plan sets last and finely, if it decides by a bound."""
+        return None
+
+    def bounds(self, clear: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bounds that a plan chooses from, ascending, by the values of clear images."""
+        return bounds_among(clear)
+
+    def at(self, bound: float) -> dict[str, Any]:
+        """The parameters that one of `bounds` means."""
+        return {} if self.bound is None else {self.bound: float(expit(bound))}
+
+    def leaving(self, band: tuple[float, float], prevalence: float) -> dict[str, float] | None:
+        """Parameters that leave to pools a band of the head's log-likelihood ratios; None if it cannot."""
+        return None
+
+    @property
+    def complexity(self) -> int:
+        """Of plans that cost nearly the same the simplest is chosen, by the sum of its stages."""
+        return 0
+
+    @property
+    def unplanned(self) -> str | None:
+        """Why recordings cannot tell what it does, for people; None if they can."""
+        return None
+
+    def known(self, likelihoods: Likelihoods) -> bool:
+        """Whether outputs can tell what it asks; else it does nothing, or cannot be run if it has a bound."""
+        return True
+
+    def futile(self, before: Sequence[Stage], prevalence: float) -> str | None:
+        """Why it can find nothing after those stages, and what would help; None if it can."""
+        return None
+
     def check(self, pool_sizes: Sequence[int]) -> None:  # noqa: B027 - most stages need nothing of the bundle
         """Raise ValueError if a bundle with these pool sizes cannot run it."""
 
@@ -269,6 +308,11 @@ class Stage(ABC):
     def __str__(self) -> str:
         values = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
         return f"{self.name}({', '.join(f'{name}={value}' for name, value in values.items())})"
+
+
+def bounds_among(clear: NDArray[np.float64], least: float = 0.002) -> NDArray[np.float64]:
+    """Bounds that leave from most to `least` of the clear images above them, or none."""
+    return np.unique(np.append(np.quantile(clear, 1 - np.geomspace(0.9, least, 80)), clear.max() + 1e-3))
 
 
 _REGISTRY: dict[str, type[Stage]] = {}
