@@ -88,7 +88,8 @@ def train(
         if wanted:
             changes.setdefault(part, {})
         elif part in changes:
-            names = [option.name for option in setting_options() if option.part == part]
+            given_here = [option for option in setting_options() if option.part == part]
+            names = [option.name for option in given_here if option.field.name in changes[part]]
             raise ValueError(f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} for {switch}")
     results = run_training(
         data,

@@ -73,7 +73,16 @@ def train(
         with TrainingFolder(out) as folder:
             check_folder(cache_dir, "--cache-dir")
             if backbone is None:
-                backbone = load_backbone(settings.backbone, cut=settings.cut, weights=settings.weights)
+                backbone = load_backbone(
+                    settings.backbone,
+                    cut=settings.cut,
+                    weights=settings.weights,
+                    input_size=settings.input_size,
+                )
+            elif settings.input_size not in (None, backbone.input_size):
+                raise ValueError(
+                    f"input_size={settings.input_size}, but the backbone given takes {backbone.input_size}"
+                )
             backbone.eval().requires_grad_(False)
             settings = replace(settings, backbone=backbone.name, cut=backbone.cut)
             backbone.segment(settings.tune_from, backbone.cut)  # raises if there is nothing to tune

@@ -1,0 +1,143 @@
+"""Networks that the paper compares, trained alike, exported and evaluated: one run a name.
+
+    python benchmarks/paper_networks.py gated gated-binary --data ../shared/data/tasks --work runs/paper
+    python benchmarks/paper_networks.py --list
+
+A run goes on where it was interrupted: training after its last epoch, the evaluation after its last image or
+pool. Runs share cached features. What an evaluation found is in WORK/NAME/report.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from poolsieve.bundles import load_bundle
+from poolsieve.evaluation.evaluate import evaluate
+from poolsieve.evaluation.evaluation_plan import EvaluationPlan
+from poolsieve.evaluation.report_page import write_report
+from poolsieve.evaluation.results import Evaluation
+from poolsieve.export import export_run
+from poolsieve.images.datasets import load_dataset
+from poolsieve.networks import SplitBackbone
+from poolsieve.progress import Reporter
+from poolsieve.training.recipes import RECIPES, make_settings
+from poolsieve.training.run import train
+from poolsieve.training.settings import OutlierSettings, TrainingSettings
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training.
+
+    Attributes:
+        task: Its file of labelled images.
+        settings: Its settings.
+        why: What it is compared with, and for what.
+    """
+
+    task: str
+    settings: TrainingSettings
+    why: str
+
+
+_ALIKE = make_settings(
+    cut="block8.depthwise",
+    tune_from="block3",
+    front_epochs=5,
+    individual_epochs=1,
+    epochs=7,
+    pools_per_epoch=6000,
+    views=3,
+    validation_pools=2000,
+)
+_PAPER = make_settings("paper", input_size=112)
+_CARS = make_settings(individual_epochs=3, epochs=8, pools_per_epoch=2000, outliers=OutlierSettings())
+_PAPER_OUTLIERS: OutlierSettings = RECIPES["paper"]["outliers"]
+
+
+def _cars(**changes: object) -> TrainingSettings:
+    return replace(_CARS, outliers=replace(OutlierSettings(), **changes))  # type: ignore[arg-type]
+
+
+RUNS = {
+    "max": Run("firearms.csv", replace(_ALIKE, merge="max"), "the paper's merging"),
+    "gated": Run("firearms.csv", _ALIKE, "max with a gate"),
+    "tallied": Run("firearms.csv", replace(_ALIKE, tallies=True), "gated with summed head scores"),
+    "max-binary": Run("firearms.csv", replace(_ALIKE, merge="max", readings="binary"), "max: BPNN for QPNN"),
+    "gated-binary": Run("firearms.csv", replace(_ALIKE, readings="binary"), "gated: BPNN for QPNN"),
+    "gated-112": Run("firearms.csv", replace(_ALIKE, input_size=112), "gated, trained at half size"),
+    "paper": Run("firearms.csv", _PAPER, "the paper's recipe, 90 epochs at 112 pixels"),
+    "paper-binary": Run("firearms.csv", replace(_PAPER, readings="binary"), "paper: BPNN for QPNN"),
+    "cars": Run("cars_offtopic.csv", _cars(), "the shipped way"),
+    "cars-density": Run("cars_offtopic.csv", _cars(reading="density"), "cars by density alone"),
+    "cars-mixture": Run(
+        "cars_offtopic.csv",
+        _cars(mixture_passes=_PAPER_OUTLIERS.mixture_passes, clusters=_PAPER_OUTLIERS.clusters),
+        "cars with the paper's M and K",
+    ),
+    "cars-histogram": Run(
+        "cars_offtopic.csv",
+        _cars(
+            histogram_pools=_PAPER_OUTLIERS.histogram_pools, histogram_images=_PAPER_OUTLIERS.histogram_images
+        ),
+        "cars with the paper's histograms",
+    ),
+    "cars-balance": Run(
+        "cars_offtopic.csv", replace(_cars(), balance="flagged"), "cars with the paper's epochs"
+    ),
+}
+
+
+def main() -> None:
+    """Make the runs that are named, one after the other."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="see --list")
+    parser.add_argument("--list", action="store_true", help="say which runs there are, and end")
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the task files")
+    parser.add_argument("--work", type=Path, default=Path("runs/paper"), help="folder of all runs")
+    parser.add_argument("--images", type=int, default=20_000, help="images of a mixture")
+    options = parser.parse_args()
+    if options.list or not options.names:
+        print("\n".join(f"{name:15} {run.why}" for name, run in RUNS.items()))
+        return
+    unknown = sorted(set(options.names) - set(RUNS))
+    if unknown:
+        parser.error(f"there is no run {unknown[0]!r}; there are {', '.join(RUNS)}")
+    for name in options.names:
+        run = RUNS[name]
+        plan = EvaluationPlan(images=options.images, any_task=True)
+        make(name, options.data / run.task, options.work, run.settings, plan, Reporter())
+
+
+def make(
+    name: str,
+    data: Path,
+    work: Path,
+    settings: TrainingSettings,
+    plan: EvaluationPlan,
+    reporter: Reporter,
+    backbone: SplitBackbone | None = None,
+) -> Evaluation:
+    """Train, export and evaluate; what is done already is not done again."""
+    run = work / name
+    train(data, run, settings, cache_dir=work / "cache", reporter=reporter, backbone=backbone)
+    if not (run / "bundle").exists():
+        export_run(run, run / "bundle", backbone=backbone)
+    found = evaluate(
+        load_bundle(run / "bundle"),
+        load_dataset(data),
+        plan,
+        cache_dir=run / "evaluation",
+        reporter=reporter,
+        data_name=data.name,
+    )
+    write_report(found, run / "report", thumbnails=False)
+    return found
+
+
+if __name__ == "__main__":
+    main()
