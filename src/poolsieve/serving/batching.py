@@ -28,7 +28,8 @@ SLACK = 0.05
 LONGEST_WAIT = 0.9
 """Share of the time to its deadline that an image waits for company at the most."""
 PATIENCE = 0.1
-"""Share of the time that is left for which a chunk at the knee waits for images that are being read."""
+"""A chunk at the knee waits for images that are being read for this share of a full chunk's run time at the
+most: what is left over would have to wait for its deadline."""
 SHARE_OF_FREE_ROOM = 2
 """A key may hold this many times the room that is still free: two thirds of it if it is alone. There is
 always room for another key (dynamic thresholds, Choudhury and Hahne 1998)."""
@@ -177,7 +178,7 @@ class Line(Generic[Image]):
         """Until when a chunk at the knee waits for images that are being read."""
         if self.knee_at is None:
             return math.inf
-        return self.knee_at + PATIENCE * max(0.0, self.due() - self.knee_at)
+        return min(self.knee_at + PATIENCE * self.times.seconds(self.full), self.due())
 
     def seconds(self, images: int) -> float:
         """Seconds to judge so many images in full chunks and a rest."""
