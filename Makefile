@@ -8,7 +8,7 @@ BUNDLE ?= firearms
 
 CHROMIUM := /usr/bin/chromium
 
-.PHONY: install install-dev browser demo test test-avx2 lint format bench bench-moderate paper clean
+.PHONY: install install-dev browser demo serve test test-avx2 lint format bench bench-moderate paper clean
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -20,6 +20,10 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.installed-serve: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[serve]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
@@ -43,6 +47,10 @@ demo: install
 	@echo '  $(DEMO_OUT)/images/         crops of photographs from Python packages, and drawn firearms'
 	@echo 'to decide on the flagged images in a browser (needs the extra `serve`: $(BIN)/pip install -e ".[serve]"):'
 	@echo '  $(BIN)/poolsieve review $(DEMO_OUT)/verdicts.csv $(DEMO_OUT)/images'
+
+# The service with a bundle that comes with the package, at http://127.0.0.1:8000
+serve: $(VENV)/.installed-serve
+	$(BIN)/poolsieve serve --bundle $(BUNDLE)
 
 # A worker that dies ends the run with a failure; after so many seconds the run ends whatever hangs.
 TEST_SECONDS ?= 2400
