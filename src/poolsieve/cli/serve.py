@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from poolsieve.store import Store
 
 _DATABASE = "poolsieve.sqlite"
+REVIEW = "/review"
+"""Where the pages for reviewers are."""
 
 
 def serve(
@@ -65,6 +67,7 @@ def serve(
 ) -> None:
     """Answer requests for verdicts, run jobs, and keep what was decided."""
     try:
+        from poolsieve.review.app import review_app
         from poolsieve.serving.limits import Limits
         from poolsieve.serving.policies import load_policies
         from poolsieve.serving.running import listen
@@ -90,13 +93,18 @@ def serve(
     with Store(store or f"sqlite:///{data / _DATABASE}") as opened:
         at = listening.getsockname()[1]
         service = Service(policies, opened, options, holder=f"{host}:{at}")
-        run(service, listening, on_ready=lambda: _tell(service, opened, f"http://{_shown(host)}:{at}"))
+        pages = review_app(opened, live=service.judge.queue_sizes)
+        address = f"http://{_shown(host)}:{at}"
+        run(service, listening, mounts={REVIEW: pages}, on_ready=lambda: _tell(service, opened, address))
 
 
 def _tell(service: Service, store: Store, address: str) -> None:
-    """Where it is; at the first start also a key, which nobody can see again."""
+    """Where it is; at the first start also a link for an administrator, and a key that is shown once."""
     names = ", ".join(service.policies)
     typer.echo(f"serving {names} at {address} (its API: {address}/docs)")
+    if not store.users.count():
+        token = store.users.invite("poolsieve", "admin")
+        typer.echo(f"first administrator, by this link once: {address}{REVIEW}/join/{token}")
     if not store.keys.all():
         _, text = store.keys.create("poolsieve", "first key")
         typer.echo(f"first API key, shown once: {text}")

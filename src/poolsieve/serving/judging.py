@@ -145,7 +145,7 @@ class Judge:
         self.failure: str | None = None
         self._judging = threading.Thread(target=self._judge_chunks, name="judging", daemon=True)
         self._recording = threading.Thread(target=self._record_chunks, name="recording", daemon=True)
-        metrics.watch_queue(self._queue_sizes)
+        metrics.watch_queue(self.queue_sizes)
 
     def start(self) -> None:
         """Warm up, and start the threads."""
@@ -339,7 +339,8 @@ class Judge:
             outcome = Outcome(verdict.status, verdict.score, verdict.decided_by, verdict.reason, name)
             image.owner.finish(image, policy.name, outcome)
 
-    def _queue_sizes(self) -> dict[str, float]:
+    def queue_sizes(self) -> dict[str, float]:
+        """Images in the service, by where they are."""
         with self._changed:
             lines = self._batcher.lines.values()
             waiting, bulk = sum(line.waiting.size for line in lines), sum(line.bulk.size for line in lines)
