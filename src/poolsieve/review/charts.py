@@ -23,7 +23,9 @@ def line_chart(
         style: How values are written.
     """
     known = [(place, value) for place, value in points if value.defined]
-    top = max([value.high for _, value in known] + [value.value for _, value in known] + [0.0]) * 1.1 or 1.0
+    top = 1.1 * max((max(value.high, value.value) for _, value in known), default=0.0) or 1.0
+    if style.endswith("%"):
+        top = min(top, 1.0)
     parts = [Markup('<svg class="chart" role="img" viewBox="0 0 {} {}"><title>{}</title>').format(
         _WIDTH, _HEIGHT, title
     )]  # fmt: skip

@@ -84,7 +84,7 @@ def apply(
     site: Here,
     session: Lead,
     policy: Annotated[str, Form(max_length=256)],
-    threshold: Annotated[str, Form(max_length=32)],
+    threshold: Annotated[str, Form(max_length=32)] = "",
 ) -> Response:
     """Apply a threshold, from the next verdict on; an empty one gives the plan its own back."""
     if policy not in policies(site.store):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SIZE = 640
 """Longest side of a thumbnail, in pixels."""
-_BLUR = 0.06
+_BLUR = 0.09
 """Radius of the blur, as a share of the longest side."""
 _QUALITY = 85
 
