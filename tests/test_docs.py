@@ -47,6 +47,7 @@ def test_options_in_the_commands_of_the_docs_exist(page):
             command = root.commands[words[1]]
             if hasattr(command, "commands"):
                 command = command.commands[words[2]]
+            command.make_context(words[1], [], resilient_parsing=True)  # options of schemes come with it
             known = {
                 name for parameter in command.params for name in parameter.opts + parameter.secondary_opts
             }

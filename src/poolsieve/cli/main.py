@@ -24,6 +24,7 @@ from poolsieve.cli.plan import plan
 from poolsieve.cli.report import report
 from poolsieve.cli.review import review
 from poolsieve.cli.saying import say
+from poolsieve.cli.scheme_options import SchemeCommand
 from poolsieve.cli.serve import serve
 from poolsieve.cli.simulate import simulate
 from poolsieve.cli.store import app as store
@@ -64,7 +65,7 @@ def _options(
 app.command("design", cls=Command)(design)
 app.command("simulate", cls=Command)(simulate)
 app.command("train", cls=Command)(train)
-app.command("moderate", cls=Command)(moderate)
+app.command("moderate", cls=SchemeCommand)(moderate)
 app.command("report", cls=Command)(report)
 app.command("plan", cls=Command)(plan)
 app.command("serve", cls=Command)(serve)

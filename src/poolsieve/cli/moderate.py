@@ -12,6 +12,7 @@ import typer
 from poolsieve.cli.command import typed_again
 from poolsieve.cli.config_file import read_config
 from poolsieve.cli.saying import say
+from poolsieve.cli.scheme_options import given_options
 from poolsieve.cli.shared_options import EngineName, Threads
 
 if TYPE_CHECKING:
@@ -48,13 +49,6 @@ def moderate(
             help="Verdicts: .csv, .jsonl or .parquet; with --on, a folder. (needed)", show_default=False
         ),
     ] = None,
-    scheme: Annotated[
-        Literal["auto", "adaptive", "individual", "dorfman", "oneshot", "cascade", "glance"],
-        typer.Option(
-            help="How images are decided about; docs/moderating.md compares them. auto follows the cheapest "
-            "plan for the share of bad images that it finds."
-        ),
-    ] = "auto",
     plan: Annotated[
         Path | None,
         typer.Option(
@@ -124,36 +118,9 @@ def moderate(
         ),
     ] = None,
     chunk: Annotated[int | None, typer.Option(help="Images that are decided about together.")] = None,
-    pool_size: Annotated[int | None, typer.Option(help="Images in a pool.")] = None,
-    pools_per_image: Annotated[int | None, typer.Option(help="Pools that every image is in.")] = None,
     prevalence: Annotated[float | None, typer.Option(help="Expected share of bad images.")] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="Score of an individual test above which an image is flagged.")
-    ] = None,
-    retest_above: Annotated[
-        float | None, typer.Option(help="adaptive: posterior from which an image is tested individually.")
-    ] = None,
-    test_above: Annotated[
-        float | None,
-        typer.Option(help="adaptive: posterior by the head from which an image is tested without pools."),
-    ] = None,
-    clear_below: Annotated[
-        float | None,
-        typer.Option(
-            help="cascade, glance, adaptive: posterior by the first look below which an image is clear."
-        ),
-    ] = None,
-    large_below: Annotated[
-        float | None,
-        typer.Option(help="adaptive: posterior by the head below which images share larger pools."),
-    ] = None,
-    large_pool_size: Annotated[int | None, typer.Option(help="adaptive: images in a larger pool.")] = None,
-    decoder: Annotated[str | None, typer.Option(help="oneshot: name of the decoder.")] = None,
     no_head: Annotated[
         bool, typer.Option("--no-head", help="adaptive: the same prior for every image.")
-    ] = False,
-    recompute: Annotated[
-        bool, typer.Option("--recompute", help="dorfman: run whole networks in the second round.")
     ] = False,
     frames: Annotated[
         int,
@@ -242,25 +209,15 @@ def moderate(
     target = _target(within, sensitivity, specificity)
     options: dict[str, Any] = {
         "engine": engine,
-        "scheme": scheme,
         "target": target,
         "plan": None if plan is None else str(plan),
         "batch_size": batch_size,
         "precision": precision,
         "frames": frames,
         "chunk": chunk,
-        "pool_size": pool_size,
-        "pools_per_image": pools_per_image,
         "prevalence": prevalence,
-        "threshold": threshold,
-        "retest_above": retest_above,
-        "test_above": test_above,
-        "clear_below": clear_below,
-        "large_below": large_below,
-        "large_pool_size": large_pool_size,
-        "decoder": decoder,
         "use_head": False if no_head else None,
-        "recompute": True if recompute else None,
+        **given_options(context),
     }
     run_source = RunSource(source, column, RunFiles(Path(out), report, sheet, copy_flagged))
     if on is not None:

@@ -184,7 +184,8 @@ class TunedScheme(Competitor):
         equal = [entry for entry in tried if entry[0] >= wanted]
         chosen = max(equal, key=lambda entry: entry[1]) if equal else max(tried, key=lambda entry: entry[:2])
         scheme = chosen[2]
-        tuned = ", ".join(f"{name}={scheme.get(name)}" for name in self.grid)
+        values = scheme.parameters()
+        tuned = ", ".join(f"{name}={values[name]}" for name in self.grid)
         return Setup(scheme, tuned if equal else f"{tuned} (below individual testing)")
 
     def variants(self, context: EvaluationContext) -> Iterator[Scheme]:
@@ -254,18 +255,31 @@ COMPETITORS: dict[str, Competitor] = {
 """All methods by name, in the order in which they are shown."""
 
 
+def list_competitors() -> dict[str, Competitor]:
+    """All methods by name: those of `COMPETITORS`, and every other scheme of the table as its stages tell."""
+    covered = {getattr(competitor, "scheme", "oneshot") for competitor in COMPETITORS.values()}
+    found = dict(COMPETITORS)
+    for name in SCHEMES:
+        if name not in covered:
+            kind = TunedScheme if Scheme(SCHEMES[name]).grid() else FixedScheme
+            glances = any(stage.sees_small for stage in SCHEMES[name])
+            found[name] = kind(name, name.replace("_", " ").capitalize(), glances=glances, scheme=name)
+    return found
+
+
 def choose_competitors(names: Sequence[str] | None = None) -> list[Competitor]:
     """Competitors by name, individual testing always first; all of them by default.
 
     Raises:
         ValueError: A name is unknown; the message lists what there is.
     """
-    unknown = [name for name in names or () if name not in COMPETITORS]
+    known = list_competitors()
+    unknown = [name for name in names or () if name not in known]
     if unknown:
-        raise ValueError(f"no method is named {unknown[0]!r}; there are {', '.join(COMPETITORS)}")
-    usual = [name for name, competitor in COMPETITORS.items() if not competitor.by_name]
+        raise ValueError(f"no method is named {unknown[0]!r}; there are {', '.join(known)}")
+    usual = [name for name, competitor in known.items() if not competitor.by_name]
     wanted = {"individual", *(usual if names is None else names)}
-    return [competitor for name, competitor in COMPETITORS.items() if name in wanted]
+    return [competitor for name, competitor in known.items() if name in wanted]
 
 
 def scheme_for(name: str, context: EvaluationContext, **parameters: Any) -> Scheme:

@@ -17,7 +17,6 @@ from poolsieve import pages
 from poolsieve.images.datasets import IMAGE_ENDINGS
 from poolsieve.moderation.false_flags import DetectionRates, false_flags_sentence
 from poolsieve.moderation.verdicts import PoolReading, Verdict
-from poolsieve.schemes.cost_model import list_parts
 
 if TYPE_CHECKING:
     from poolsieve.moderation.moderator import Totals
@@ -107,7 +106,7 @@ def _cost(meter: CostMeter) -> list[_Paid]:
     shares = meter.shares()
     return [
         _Paid(part.title, meter.runs[part.name], shares[part.name], colour)
-        for part, colour in zip(list_parts(), cycle(_COLOURS), strict=False)
+        for part, colour in zip(meter.parts(), cycle(_COLOURS), strict=False)
     ]
 
 

@@ -104,6 +104,11 @@ class Work:
     images: float = 0
     runs: dict[str, float] = field(default_factory=_zeros)
 
+    def parts(self) -> list[Part]:
+        """All parts, those that were run first in that order."""
+        order = [*self.runs, *(part.name for part in list_parts())]
+        return sorted(list_parts(), key=lambda part: order.index(part.name))
+
     @property
     def multiply_adds(self) -> int:
         """All that was computed."""
@@ -157,7 +162,7 @@ class CostMeter(Work):
 
     def lines(self) -> list[str]:
         """For people: the counts, the cost and the time of each kind of work."""
-        runs = [f"{self.runs[part.name]:,.0f} {part.plural}" for part in list_parts() if self.runs[part.name]]
+        runs = [f"{self.runs[part.name]:,.0f} {part.plural}" for part in self.parts() if self.runs[part.name]]
         times = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in self.seconds.items())
         return [
             ", ".join(runs) or "nothing was run",
