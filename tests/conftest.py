@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 from filelock import FileLock
+from hypothesis import HealthCheck, settings
 
 # Workers share the processors: threads of several would wait for each other at full speed, which took two
 # thirds of the time of tests of networks. Processes that tests start inherit this. It must stand before numpy
@@ -14,6 +15,11 @@ from filelock import FileLock
 os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
 # A shell's background job ignores Ctrl-C, and so would all processes that tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# No test is a matter of seconds. In CI hypothesis' own profile says so and draws the same examples each time.
+if "CI" not in os.environ:
+    settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("patient")
 
 STUDY_ACCURACY = (0.98, 0.95, 0.90, 0.80)
 
