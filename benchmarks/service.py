@@ -69,9 +69,11 @@ class Answers:
 class Process:
     """`poolsieve serve` as a process."""
 
-    def __init__(self, folder: Path, bundle: str, scheme: str, *, prefix: Path, deadline: float) -> None:
+    def __init__(
+        self, folder: Path, bundle: str, scheme: str, *, prefix: Path, deadline: float, port: int = 0
+    ) -> None:
         arguments = [sys.executable, "-m", "poolsieve", "serve", "--bundle", bundle, "--scheme", scheme]
-        arguments += ["--port", "0", "--data", str(folder), "--prefix", str(prefix)]
+        arguments += ["--port", str(port), "--data", str(folder), "--prefix", str(prefix)]
         arguments += ["--deadline-ms", str(1000 * deadline)]
         self._process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
@@ -344,9 +346,12 @@ def slow(images: list[bytes], arguments: argparse.Namespace, folder: Path) -> No
 def kills(files: list[Path], arguments: argparse.Namespace, folder: Path) -> None:
     """A job whose process is killed again and again."""
     rng, home = random.Random(0), folder / "kills"
-    job, head, total = "", b"", len(files)
+    job, head, total, port = "", b"", len(files), 0
     for number in range(arguments.kills + 1):
-        running = Process(home, arguments.bundle, arguments.scheme, prefix=arguments.folder, deadline=1.0)
+        running = Process(
+            home, arguments.bundle, arguments.scheme, prefix=arguments.folder, deadline=1.0, port=port
+        )
+        port = running.port  # whoever comes back at the same address goes on at once
         try:
             head = f"HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {running.key}\r\n".encode()
             if not job:
