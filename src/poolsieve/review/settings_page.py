@@ -77,8 +77,9 @@ def invite(
 ) -> Response:
     """A link by which one person makes an account; it is shown once."""
     token = site.store.users.invite(session.user.name, role)
-    place = f"{str(request.base_url).rstrip('/')}/join/{token}"
-    return _page(request, site, session, link=place)
+    # `base_url` is the whole service's, which these pages may be only a part of.
+    place = request.base_url.replace(path=f"{request.scope.get('root_path', '')}/join/{token}")
+    return _page(request, site, session, link=str(place))
 
 
 @routes.post("/settings/user/{number}")
