@@ -64,7 +64,7 @@ def double(x):
     return 2 * x
 
 assert double(21) == 42
-print(sum(double.stats.cache_hits.values()))
+print(sum(double.dispatcher.stats.cache_hits.values()))
 """
 
 

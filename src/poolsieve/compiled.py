@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
-
-import numba
+from typing import Any, TypeVar, cast
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 """No entrance for callers in C: nobody uses it, and it takes time to compile."""
@@ -21,12 +20,7 @@ def compiled(function: Kernel) -> Kernel:
     as in numpy. Where no cache can be written (a read-only install without a home, a full disk) the kernel is
     compiled afresh in each process instead of failing.
     """
-    try:
-        kernel = numba.njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # numba: "no locator available"
-        return numba.njit(**_OPTIONS)(function)
-    _forgive_failed_saves(kernel)
-    return kernel
+    return cast(Kernel, _Kernel(function))
 
 
 def compiled_within(function: Kernel) -> Kernel:
@@ -35,11 +29,53 @@ def compiled_within(function: Kernel) -> Kernel:
     It gets neither an entrance from Python nor a file of its own, which take about as long to compile as a
     short function itself.
     """
-    options: dict[str, Any] = {**_OPTIONS, "no_cpython_wrapper": True}
-    part: Any = function
-    part._compiled = numba.njit(**options)(function)  # to be kept: numba's type refers to it weakly
-    part._numba_type_ = part._compiled._numba_type_  # what kernels take the function for
-    return function
+    return cast(Kernel, _Part(function))
+
+
+class _Part:
+    """A function that numba is asked about when it is first needed: to import numba takes a while."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._function(*arguments)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What kernels take it for."""
+        return self.dispatcher._numba_type_
+
+    @property
+    def dispatcher(self) -> Any:
+        """The compiled form, which is kept: numba's type refers to it weakly."""
+        if "made" not in vars(self):
+            vars(self).setdefault("made", self._make())  # one for all threads, without a lock
+        return vars(self)["made"]
+
+    def _make(self) -> Any:
+        import numba
+
+        options: dict[str, Any] = {**_OPTIONS, "no_cpython_wrapper": True}
+        return numba.njit(**options)(self._function)
+
+
+class _Kernel(_Part):
+    """A function that runs compiled."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.dispatcher(*arguments)
+
+    def _make(self) -> Any:
+        import numba
+
+        try:
+            kernel = numba.njit(cache=True, **_OPTIONS)(self._function)
+        except RuntimeError:  # numba: "no locator available"
+            return numba.njit(**_OPTIONS)(self._function)
+        _forgive_failed_saves(kernel)
+        return kernel
 
 
 def _forgive_failed_saves(kernel: Any) -> None:
