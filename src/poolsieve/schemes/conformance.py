@@ -137,12 +137,13 @@ def check_scheme(scheme: Scheme) -> None:
         AssertionError: The contract is broken; the message says how.
         ValueError: There is no design for chunks of its size.
     """
+    for merge in MERGES:
+        _check_graphs(scheme, merge)
     sizes = _pool_sizes(scheme)
     scheme.prepare(planted_config(sizes, "gated"), LikelihoodModel(planted_calibration(sizes)))
     _check_written_form(scheme)
     size = scheme.chunk_size
     for merge in MERGES:
-        _check_graphs(scheme, merge)
         for sight in SIGHTS:
             for bad in (0, 1, 3):
                 case = _Case(f"a chunk of {size} images", _truth(bad, size), sight, merge)
