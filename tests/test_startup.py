@@ -29,6 +29,19 @@ assert not loaded, f"imported on the way to the first verdict: {{loaded}}"
 """
 
 
+HELP_NEEDS_NOT = ("numba", "scipy.special", "scipy.sparse", "PIL", *SLOW_TO_IMPORT)
+HELP = f"""
+import sys
+from poolsieve.cli import main
+try:
+    main(["moderate", "--help"])
+except SystemExit as left:
+    assert not left.code, left.code
+loaded = [name for name in {HELP_NEEDS_NOT!r} if name in sys.modules]
+assert not loaded, f"imported for the help: {{loaded}}"
+"""
+
+
 @pytest.fixture(scope="module")
 def bundle(made):
     return made("tiny-gated").bundle.path
@@ -47,6 +60,12 @@ def run_moderate(source, *arguments, **environment):
     command = [sys.executable, "-c", MODERATE, *map(str, arguments)]
     settings = {**os.environ, "PYTHONPATH": str(source), **environment}
     return subprocess.run(command, env=settings, capture_output=True, text=True)
+
+
+def test_help_that_follows_from_the_stages_needs_nothing_heavy():
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--clear-below" in done.stdout
 
 
 @pytest.mark.parametrize("scheme", ["adaptive", "oneshot"])

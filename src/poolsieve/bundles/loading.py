@@ -22,12 +22,10 @@ from poolsieve.bundles.config import (
     WEIGHTS_FILE,
     BundleConfig,
 )
-from poolsieve.bundles.fetching import fetch_bundle
 from poolsieve.bundles.graph_specs import GraphSpec, graph_specs
 from poolsieve.bundles.onnx_reading import read_onnx
 from poolsieve.bundles.recordings import Recordings
 from poolsieve.calibration import Calibration
-from poolsieve.images.locations import is_remote
 from poolsieve.outliers import OutlierReadings
 
 SHIPPED = Path(__file__).parent / "shipped"
@@ -124,7 +122,11 @@ def find_bundle(path_or_name: str | os.PathLike[str]) -> Path:
 
     One in an object store is fetched.
     """
+    from poolsieve.images.locations import is_remote  # reads images too, which takes a while to import
+
     if is_remote(path_or_name):
+        from poolsieve.bundles.fetching import fetch_bundle
+
         return fetch_bundle(os.fspath(path_or_name))
     given = Path(path_or_name)
     if given.is_dir():

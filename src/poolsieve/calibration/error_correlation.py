@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
 
 from poolsieve.calibration.scaling import whole_numbers
 from poolsieve.decoders.noise import CountNoise
@@ -72,7 +72,7 @@ def error_correlation(bad: ArrayLike, read: ArrayLike, pooling: Pooling) -> Erro
 
     residual = readings - _mean_at(true, readings, size)[true]
     left, right = residual[:, first], residual[:, second]
-    edges = ndtri(
+    edges = scipy.special.ndtri(
         np.clip(np.cumsum(CountNoise.estimate(true, readings, size).confusion, axis=1), 1e-9, 1 - 1e-9)
     )
     edges = np.concatenate([np.full((size + 1, 1), -8.0), edges[:, :-1], np.full((size + 1, 1), 8.0)], axis=1)
@@ -121,9 +121,8 @@ def _normal_cdf(
     angle = np.arcsin(correlation)[..., None] * (_NODES + 1) / 2  # (..., nodes)
     h2, k2 = h[..., None], k[..., None]
     inner = np.exp(-(h2**2 + k2**2 - 2 * h2 * k2 * np.sin(angle)) / (2 * np.cos(angle) ** 2))
-    result: NDArray[np.float64] = ndtr(h) * ndtr(k) + np.arcsin(correlation) / (4 * np.pi) * (
-        inner @ _WEIGHTS
-    )
+    apart = scipy.special.ndtr(h) * scipy.special.ndtr(k)
+    result: NDArray[np.float64] = apart + np.arcsin(correlation) / (4 * np.pi) * (inner @ _WEIGHTS)
     return result
 
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_softmax
 
 from poolsieve.statistics import fit_softmax
 
@@ -48,7 +48,7 @@ class OutputScaling:
                 f"the scaling is for {len(self.biases)} outputs, but the logits have shape {table.shape}"
             )
         table = table / self.temperature + np.array(self.biases)
-        result: NDArray[np.float64] = log_softmax(table, axis=-1)
+        result: NDArray[np.float64] = scipy.special.log_softmax(table, axis=-1)
         return result
 
     def log_likelihoods(self, logits: ArrayLike) -> NDArray[np.float64]:

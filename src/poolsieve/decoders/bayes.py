@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from poolsieve.decoders.base import Decoder, Decoding, Instance, Interval, parameter, register_decoder
 from poolsieve.decoders.kernels.branch_and_bound import least_cost
@@ -59,7 +59,7 @@ class BeliefPropagation(Decoder):
             float(self.damping),
             float(self.tolerance),
         )
-        posterior = expit(log_odds)
+        posterior = scipy.special.expit(log_odds)
         return Decoding(posterior, posterior > self.threshold, settled)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
 
 from poolsieve.decoders.readings import Readings
 from poolsieve.designs import Pooling
@@ -114,7 +114,7 @@ class CountNoise:
         """
         counts, error = _latent_errors(bad, design, self.pool_size, generator, correlation)
         cumulative = self.confusion.cumsum(axis=1)[:, :-1]  # (r + 1, r)
-        quantile = ndtr(error)
+        quantile = scipy.special.ndtr(error)
         read = np.zeros_like(counts)
         for y in range(self.pool_size):
             read += quantile > cumulative[counts, y]
@@ -154,7 +154,7 @@ class LatentNoise(CountNoise):
                 raise ValueError(
                     f"accuracy {wanted[k]:g} at count {k} cannot be: reading {k - 1} takes {from_below:g}"
                 )
-            centres.append(centres[-1] - 2.0 * float(ndtri(upward)))
+            centres.append(centres[-1] - 2.0 * float(scipy.special.ndtri(upward)))
             from_below = upward
         return cls.from_centres(centres)
 
@@ -166,7 +166,7 @@ class LatentNoise(CountNoise):
             raise ValueError("centres must be at least two ascending numbers")
         between = (positions[1:] + positions[:-1]) / 2
         edges = np.concatenate([[-np.inf], between, [np.inf]])
-        confusion = np.diff(ndtr(edges[None, :] - positions[:, None]), axis=1)
+        confusion = np.diff(scipy.special.ndtr(edges[None, :] - positions[:, None]), axis=1)
         return cls(confusion, positions)
 
     def sample(

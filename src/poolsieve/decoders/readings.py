@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_softmax
 
 from poolsieve.designs import Pooling
 
@@ -129,7 +129,7 @@ def remove_training_prior(logits: ArrayLike, training_prior: ArrayLike) -> NDArr
         raise ValueError(
             "training_prior must be above zero for every count: a count never trained has no output"
         )
-    return log_softmax(table, axis=-1) - np.log(prior / prior.sum())
+    return scipy.special.log_softmax(table, axis=-1) - np.log(prior / prior.sum())
 
 
 def _whole_numbers(counts: ArrayLike) -> NDArray[np.int64]:

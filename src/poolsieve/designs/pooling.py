@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from poolsieve.designs import matrix_files
@@ -167,11 +167,11 @@ class Pooling:
     # ---- matrix views
 
     @cached_property
-    def sparse(self) -> sp.csr_array:
+    def sparse(self) -> scipy.sparse.csr_array:
         """Φ as a sparse matrix of int32, read-only like the index arrays.  # (m, n)."""
         pool, place = np.nonzero(self._pools != NO_IMAGE)
         ones = np.ones(len(pool), dtype=np.int32)
-        matrix = sp.csr_array((ones, (pool, self._pools[pool, place])), shape=self.shape)
+        matrix = scipy.sparse.csr_array((ones, (pool, self._pools[pool, place])), shape=self.shape)
         for array in (matrix.data, matrix.indices, matrix.indptr):
             array.flags.writeable = False
         return matrix
@@ -205,9 +205,9 @@ class Pooling:
             max_shared=int(self._overlaps().data.max(initial=0)),
         )
 
-    def _overlaps(self) -> sp.coo_array:
+    def _overlaps(self) -> scipy.sparse.coo_array:
         """Number of images that each pair of pools a < b shares, where that is not 0.  # (m, m) sparse."""
-        return sp.triu(self.sparse @ self.sparse.T, k=1, format="coo")
+        return scipy.sparse.triu(self.sparse @ self.sparse.T, k=1, format="coo")
 
     # ---- smaller schemes
 

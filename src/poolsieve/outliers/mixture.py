@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 _LOG_TWO_PI = float(np.log(2 * np.pi))
 _ARRAYS = ("center", "scale", "directions", "rest", "weights", "means", "factors")
@@ -94,7 +94,9 @@ class GaussianMixture:
         standard = (table - self.center) / self.scale
         inside = standard @ self.directions.T
         left = self.width - self.dimensions
-        result = logsumexp(self._log_parts(inside), axis=1, b=self.weights[None].astype(np.float64))
+        result = scipy.special.logsumexp(
+            self._log_parts(inside), axis=1, b=self.weights[None].astype(np.float64)
+        )
         if left:
             # The rest itself, not |z|² − |y|², which would lose all digits far from the centre.
             beside = np.square(standard - inside @ self.directions).sum(axis=1)

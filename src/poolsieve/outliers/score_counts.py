@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp, ndtri
 
 BINS = 500
 """The paper's Q."""
@@ -166,7 +166,7 @@ def smooth_likelihood(scores: ArrayLike, counts: ArrayLike, outputs: int) -> Sco
     place = np.cumsum(weight) - weight / 2
     shares = (np.arange(_KNOTS) + 0.5) / _KNOTS
     knots, first = np.unique(np.interp(shares, place, values[order]), return_index=True)
-    grid = ndtri(shares[first])
+    grid = scipy.special.ndtri(shares[first])
     if len(knots) == 1:
         return ScoreLikelihood(knots, np.zeros((1, outputs)))
     slope = np.gradient(grid, knots)
@@ -176,9 +176,9 @@ def smooth_likelihood(scores: ArrayLike, counts: ArrayLike, outputs: int) -> Sco
     groups = [normal[true == count] for count in range(outputs)]
     width = max(_BANDWIDTHS, key=lambda width: sum(_left_out(group, width) for group in groups))
     density = np.stack([_log_density(grid, group, width) for group in groups], axis=1)
-    common = logsumexp(density, axis=1, keepdims=True) - np.log(outputs)
+    common = scipy.special.logsumexp(density, axis=1, keepdims=True) - np.log(outputs)
     table = np.logaddexp(density + np.log1p(-_COMMON), common + np.log(_COMMON))
-    return ScoreLikelihood(knots, table - logsumexp(table, axis=1, keepdims=True))
+    return ScoreLikelihood(knots, table - scipy.special.logsumexp(table, axis=1, keepdims=True))
 
 
 def _log_density(
@@ -186,7 +186,7 @@ def _log_density(
 ) -> NDArray[np.float64]:
     """Kernel density of a group at places, up to a constant that all groups share."""
     kernels = -0.5 * np.square((places[:, None] - group[None]) / width)
-    return np.asarray(logsumexp(kernels, axis=1) - np.log(len(group) * width))
+    return np.asarray(scipy.special.logsumexp(kernels, axis=1) - np.log(len(group) * width))
 
 
 def _left_out(group: NDArray[np.float64], width: float) -> float:
@@ -196,5 +196,5 @@ def _left_out(group: NDArray[np.float64], width: float) -> float:
         part = group[begin : begin + _BLOCK]
         kernels = -0.5 * np.square((part[:, None] - group[None]) / width)
         kernels[np.arange(len(part)), begin + np.arange(len(part))] = -np.inf
-        total += float(np.maximum(logsumexp(kernels, axis=1), -50.0).sum())
+        total += float(np.maximum(scipy.special.logsumexp(kernels, axis=1), -50.0).sum())
     return total / len(group) - float(np.log((len(group) - 1) * width))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
+import scipy
 
 from poolsieve.bundles.config import BundleConfig
 from poolsieve.bundles.recordings import PoolRecording
@@ -154,7 +154,7 @@ class DecodedPools(BalancedPools):
             return {"decoder": f"ncomp:t={int(bound)}"}
         if self._name == "classo":
             return {"decoder": f"classo:threshold={bound - 5e-6:.6f}"}
-        return {"decoder": f"bp:threshold={float(expit(bound)) * (1 - 1e-9)}"}
+        return {"decoder": f"bp:threshold={float(scipy.special.expit(bound)) * (1 - 1e-9)}"}
 
     def _decoder(self, noise: CountNoise | None) -> tuple[Decoder, bool]:
         """The decoder, and whether it reads the likelihood of every count."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit, logit
 
 from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, BundleConfig
 from poolsieve.schemes.cost_model import FRONT, HEAD, Part
@@ -36,7 +36,7 @@ class Head(Look):
         """Bounds in place of none: what lies above the band is tested, what lies below it is clear."""
         if self.bounded:
             return None
-        floor, cut = (float(expit(ratio + logit(prevalence))) for ratio in band)
+        floor, cut = (float(scipy.special.expit(ratio + scipy.special.logit(prevalence))) for ratio in band)
         return {"test_above": cut} | ({"clear_below": floor} if floor > 0 else {})
 
     def graphs(self, config: BundleConfig) -> list[str]:

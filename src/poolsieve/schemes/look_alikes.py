@@ -7,8 +7,8 @@ which is what pools resolve worst. Of such a group only the one that looks worst
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from poolsieve.schemes.runner import Chunk, Features, Images
 
@@ -47,5 +47,6 @@ def find_groups(features: Features) -> NDArray[np.intp]:
     means -= means.mean(axis=0)
     lengths = np.linalg.norm(means, axis=1)
     alike = means @ means.T >= ALIKE * np.outer(lengths, lengths)
-    groups: NDArray[np.intp] = connected_components(alike, directed=False)[1].astype(np.intp)
-    return groups
+    groups: NDArray[np.intp]
+    _, groups = scipy.sparse.csgraph.connected_components(alike, directed=False)
+    return groups.astype(np.intp)

@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import logit
 
 from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, BundleConfig
 from poolsieve.bundles.recordings import PoolRecording
@@ -118,7 +118,7 @@ class PoolStage(Stage):
 
     def scaled(self, values: Values) -> Values:
         """Values as bounds are set on them: log-odds of posteriors."""
-        odds: Values = logit(np.clip(values, 1e-15, 1 - 1e-15))
+        odds: Values = scipy.special.logit(np.clip(values, 1e-15, 1 - 1e-15))
         return odds
 
     @abstractmethod

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit, logit
 
 from poolsieve.bundles.recordings import PoolRecording
 from poolsieve.decoders import BeliefPropagation, Readings
@@ -112,7 +112,7 @@ class Pools(BalancedPools):
             ):
                 continue
             more = {
-                "large_below": float(expit(floor + logit(prevalence))),
+                "large_below": float(scipy.special.expit(floor + scipy.special.logit(prevalence))),
                 "large_pool_size": large.pool_size,
             }
             for classes in range(1, min(small.classes, large.classes, small.pool_size - 1) + 1):

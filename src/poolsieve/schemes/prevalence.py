@@ -7,8 +7,8 @@ from functools import cache
 from typing import ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import comb
 
 from poolsieve.statistics import Estimate
 
@@ -84,5 +84,5 @@ def _count_chances(size: int) -> NDArray[np.float64]:
     """P(k of `size` images are bad) at each of `SHARES`.  # (size + 1, shares)."""
     bad = np.arange(size + 1)[:, None]
     # Written out, as importing scipy.stats takes longer than the first verdict may.
-    result: NDArray[np.float64] = comb(size, bad) * SHARES**bad * (1 - SHARES) ** (size - bad)
+    result: NDArray[np.float64] = scipy.special.comb(size, bad) * SHARES**bad * (1 - SHARES) ** (size - bad)
     return result

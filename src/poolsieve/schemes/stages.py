@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit, logit
 
 from poolsieve.decoders import Readings
 from poolsieve.designs import NO_IMAGE, Pooling
@@ -129,17 +129,19 @@ class Undecided:
         waiting, self.later = self.later, []
         for look in waiting:
             look(self)
-        odds: NDArray[np.float64] = logit(self.prevalence) + np.diff(self.log_likelihoods, axis=1)[:, 0]
+        prior = scipy.special.logit(self.prevalence)
+        odds: NDArray[np.float64] = prior + np.diff(self.log_likelihoods, axis=1)[:, 0]
         return odds
 
     def posteriors(self) -> NDArray[np.float64]:
         """Probability of being bad by all that was seen.  # (k,)."""
         odds = self.log_odds()
-        return expit(odds) if self._seen else np.full(len(self.chunk), self.prevalence)
+        return scipy.special.expit(odds) if self._seen else np.full(len(self.chunk), self.prevalence)
 
     def believe(self, posteriors: NDArray[np.float64]) -> None:
         """Take posteriors of all images for what is known of them."""
-        ratios = logit(np.clip(posteriors, _CERTAIN, 1 - _CERTAIN)) - logit(self.prevalence)
+        odds = scipy.special.logit(np.clip(posteriors, _CERTAIN, 1 - _CERTAIN))
+        ratios = odds - scipy.special.logit(self.prevalence)
         self.log_likelihoods = np.stack([np.zeros_like(ratios), ratios], axis=1)
         self._seen = True
 
@@ -271,7 +273,7 @@ class Stage(ABC):
 
     def at(self, bound: float) -> dict[str, Any]:
         """The parameters that one of `bounds` means."""
-        return {} if self.bound is None else {self.bound: float(expit(bound))}
+        return {} if self.bound is None else {self.bound: float(scipy.special.expit(bound))}
 
     def leaving(self, band: tuple[float, float], prevalence: float) -> dict[str, float] | None:
         """Parameters that leave to pools a band of the head's log-likelihood ratios; None if it cannot."""

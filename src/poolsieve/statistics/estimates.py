@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from scipy.special import ndtri
+import scipy
 
-Z95 = float(ndtri(0.975))
+Z95 = 1.959963984540054
 """Standard errors from the value to either end of a 95% interval, 1.96."""
 
 
@@ -32,7 +32,7 @@ class Estimate:
     @classmethod
     def normal(cls, value: float, variance: float, *, confidence: float = 0.95) -> Estimate:
         """A value that scatters by the normal distribution with this variance."""
-        half = float(ndtri(0.5 + confidence / 2)) * math.sqrt(variance)
+        half = float(scipy.special.ndtri(0.5 + confidence / 2)) * math.sqrt(variance)
         return cls(value, value - half, value + half)
 
     @property

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv, betaln
 
 from poolsieve.statistics.estimates import Z95, Estimate
 
@@ -75,14 +75,14 @@ def exact_upper(successes: ArrayLike, total: float, confidence: float) -> NDArra
         confidence: How often, at least, the true share lies below the bound.
     """
     won = np.asarray(successes, dtype=np.float64)
-    bound = betaincinv(won + 1, np.maximum(total - won, _LEAST), confidence)
+    bound = scipy.special.betaincinv(won + 1, np.maximum(total - won, _LEAST), confidence)
     return np.where(won > total - _LEAST, 1.0, bound)
 
 
 def exact_lower(successes: ArrayLike, total: float, confidence: float) -> NDArray[np.float64]:
     """Clopper and Pearson's lower bound of a share; see `exact_upper`."""
     won = np.asarray(successes, dtype=np.float64)
-    bound = betaincinv(np.maximum(won, _LEAST), total - won + 1, 1 - confidence)
+    bound = scipy.special.betaincinv(np.maximum(won, _LEAST), total - won + 1, 1 - confidence)
     return np.where(won < _LEAST, 0.0, bound)
 
 
@@ -99,7 +99,7 @@ def predicted_share(good: float, seen: float, others: float) -> tuple[float, flo
     n = max(1, round(min(others, _MANY)))
     k = np.arange(n + 1)
     a, b = good + 0.5, seen - good + 0.5
-    logarithm = betaln(a + k, b + n - k) - betaln(k + 1.0, n - k + 1.0)
+    logarithm = scipy.special.betaln(a + k, b + n - k) - scipy.special.betaln(k + 1.0, n - k + 1.0)
     probability = np.exp(logarithm - logarithm.max())
     below = np.cumsum(probability) / probability.sum()
     low, high = np.searchsorted(below, (0.025, 0.975))

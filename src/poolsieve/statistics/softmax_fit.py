@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
 
 def fit_softmax(
@@ -44,7 +44,7 @@ def fit_softmax(
     def penalised(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         weights = [math.exp(-value) if temperatures else value for value in parameters[:number]]
         scores = sum(weight * table for weight, table in zip(weights, centred, strict=True))
-        logs = log_softmax(scores + parameters[number:], axis=1)
+        logs = scipy.special.log_softmax(scores + parameters[number:], axis=1)
         error, away = np.exp(logs) - one_hot, parameters - start
         slopes = [-weight if temperatures else 1.0 for weight in weights]
         inner = [(error * table).sum() * slope for table, slope in zip(centred, slopes, strict=True)]
