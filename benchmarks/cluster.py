@@ -22,8 +22,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
@@ -144,59 +145,80 @@ def _plain_seconds(arguments: list[str], out: Path, segment: int) -> float:
 
 
 def kills(given: argparse.Namespace, place: Path) -> None:
-    """Kill workers, the driver or both at random until so many were killed, then let the run end."""
+    """Kill a worker, the driver or both at random moments of a run, and begin it again when it ended.
+
+    Moments are numbers of parts, so that kills are spread over the run on a fast machine as on a slow one.
+    """
     source = link_images(given.folder, place / "photos", given.images)
-    calm, out, rng = place / "calm", place / "run", random.Random(given.seed)
-    options = ("--scheme", "auto", *parted(given.on, 2, 1))
-    run(command(source, calm, given.bundle, *options))
-    folder, killed, starts, lost = RunFolder(str(out)), 0, 0, 0
-    times: dict[Path, int] = {}
-    while killed < given.kills:
+    out, rng = place / "run", random.Random(given.seed)
+    options = ("--scheme", given.scheme, *parted(given.on, 2, 1))
+    if given.chunk is not None:
+        options = (*options, "--chunk", given.chunk)
+    run(command(source, place / "calm", given.bundle, *options))
+    expected = list(run_verdicts(str(place / "calm")))
+    segments = len(RunFolder(str(place / "calm")).parts())
+    moments = sorted(rng.choices(range(1, segments - 1), k=given.kills))
+    written: dict[Path, int] = {}
+    killed: Counter[str] = Counter()
+    starts = twice = 0
+    while not (out / "_SUCCESS").exists():
         starts += 1
         driver = subprocess.Popen(command(source, out, given.bundle, *options))
-        begun = len(folder.parts())
-        while driver.poll() is None and killed < given.kills:
-            time.sleep(rng.uniform(0.5, 3.0))
+        dead: set[int] = set()
+        while driver.poll() is None:
+            time.sleep(0.02)
+            for path in (out / "parts").glob("0*.parquet"):
+                twice += written.get(path, path.stat().st_mtime_ns) != path.stat().st_mtime_ns
+                written[path] = path.stat().st_mtime_ns
+            if not moments or len(written) < moments[0]:
+                continue
+            workers = sorted(_workers_of(driver.pid) - dead)
+            if len(workers) < 2:
+                continue  # those that were killed are being replaced
+            time.sleep(rng.uniform(0.0, given.pause))
+            if driver.poll() is not None:
+                break  # it ended by itself
+            del moments[0]
             whom = rng.choice(("worker", "driver", "both"))
-            workers = _workers_of(driver.pid)
-            if len(folder.parts()) == begun or not workers:
-                continue  # let it get somewhere
+            killed[whom] += 1
             if whom != "driver":
-                os.kill(rng.choice(workers), signal.SIGKILL)
+                dead.add(victim := rng.choice(workers))
+                with suppress(ProcessLookupError):
+                    os.kill(victim, signal.SIGKILL)
             if whom != "worker":
                 driver.kill()
-            killed += 1
-            begun = len(folder.parts())
-        if driver.poll() is None and killed < given.kills:
-            driver.wait()
-        elif killed >= given.kills:
-            driver.kill()
-        driver.wait()
-        for path in sorted((out / "parts").glob("*.parquet")):
-            lost += times.setdefault(path, path.stat().st_mtime_ns) != path.stat().st_mtime_ns
-        if folder.finished:
-            break
-    run(command(source, out, given.bundle, *options))
-    same = list(folder.verdicts()) == list(run_verdicts(str(calm)))
+        if driver.returncode not in (0, 1, -signal.SIGKILL):
+            raise SystemExit(f"the driver ended with {driver.returncode}")
+    same = list(run_verdicts(str(out))) == expected
+    told = ", ".join(f"{whom} {times}" for whom, times in sorted(killed.items()))
     print(
-        f"{killed} kills, {starts} starts of the driver, {len(folder.parts())} segments: the table is "
-        f"{'the same' if same else 'ANOTHER ONE'}, {lost} parts were written twice"
+        f"{given.on}: {killed.total()} kills ({told}) on {segments} segments of {given.images:,} images, "
+        f"{starts} starts: the table is {'the same' if same else 'ANOTHER ONE'}, {twice} parts were written "
+        "twice"
     )
 
 
-def _workers_of(driver: int) -> list[int]:
-    """Processes of a driver that judge: those that it spawned, or Ray's actors."""
-    found = []
-    for entry in Path("/proc").iterdir():
+def _workers_of(driver: int) -> set[int]:
+    """Processes of a driver that judge: those that it spawned, or the actors of its Ray."""
+    parents: dict[int, int] = {}
+    judging = set()
+    for entry in Path("/proc").glob("[0-9]*"):
         try:
             words = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-        except (OSError, ValueError, IndexError):
+            state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+        except (OSError, ValueError):
             continue
-        spawned = parent == driver and b"multiprocessing" in words and b"resource_tracker" not in words
-        if spawned or words.startswith(b"ray::SegmentJudge"):
-            found.append(int(entry.name))
-    return found
+        parents[int(entry.name)] = int(parent)
+        spawned = int(parent) == driver and b"multiprocessing" in words and b"resource_tracker" not in words
+        if state != "Z" and (spawned or words.startswith(b"ray::SegmentJudge")):
+            judging.add(int(entry.name))
+    return {worker for worker in judging if driver in _ancestors(worker, parents)}
+
+
+def _ancestors(process: int, parents: dict[int, int]) -> Iterator[int]:
+    while process in parents:
+        process = parents[process]
+        yield process
 
 
 class _Keys(BaseHTTPRequestHandler):
@@ -285,6 +307,9 @@ def main() -> None:
     parser.add_argument("--segment", type=int, default=2, help="chunks of a part")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--scheme", default="auto", help="of kills")
+    parser.add_argument("--chunk", type=int, help="images of a chunk, in kills; not with auto")
+    parser.add_argument("--pause", type=float, default=1.0, help="most seconds that a kill comes later")
     parser.add_argument("--on", choices=("local", "ray"), default="local")
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
