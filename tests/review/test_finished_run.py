@@ -15,9 +15,11 @@ import pytest
 from PIL import Image
 from review_site import drawn_jpeg
 
+from poolsieve.distributed import RunFolder, RunSettings
+from poolsieve.distributed.listing import ListedImage
 from poolsieve.moderation.verdict_files import write_verdicts
 from poolsieve.moderation.verdicts import Verdict
-from poolsieve.review.finished_run import open_run, store_path, write_decisions
+from poolsieve.review.finished_run import Judged, open_run, store_path, write_decisions
 
 
 @pytest.fixture
@@ -47,7 +49,21 @@ def run(tmp_path):
 
 def opened(run, rate=0.0):
     table, folder, _ = run
-    return open_run(table, str(folder), store_path(table), rate=rate, rng=np.random.default_rng(0))
+    judged = Judged.by_table(table, str(folder))
+    return open_run(judged, store_path(table), rate=rate, rng=np.random.default_rng(0))
+
+
+def in_parts(found, out, source):
+    """The same verdicts as a run in parts of three segments has them."""
+    settings = RunSettings((str(source),), None, "b", "ab" * 32, "glance", {}, (), 0, chunk=4, segment=1)
+    folder = RunFolder(str(out))
+    folder.begin(settings)
+    for segment in range(3):
+        verdicts = found[4 * segment : 4 * segment + 4]
+        folder.write_listing(segment, [ListedImage(verdict.path) for verdict in verdicts])
+        folder.write_part(segment, verdicts, {})
+    folder.finish()
+    return out
 
 
 def test_flagged_images_become_tasks_with_their_pictures(run):
@@ -102,9 +118,11 @@ def test_a_review_goes_on_and_that_of_another_table_is_refused(run):
         opened(run)
 
 
-def test_the_command_serves_the_page_and_writes_every_decision_at_once(run):
-    table, folder, _ = run
-    command = [sys.executable, "-m", "poolsieve", "review", str(table), str(folder), "--sample", "0"]
+@pytest.mark.parametrize("parted", [False, True], ids=["table", "run in parts"])
+def test_the_command_serves_the_page_and_writes_every_decision_at_once(run, parted):
+    table, folder, found = run
+    given = [str(in_parts(found, table.parent / "run-1", folder))] if parted else [str(table), str(folder)]
+    command = [sys.executable, "-m", "poolsieve", "review", *given, "--sample", "0"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
@@ -120,6 +138,7 @@ def test_the_command_serves_the_page_and_writes_every_decision_at_once(run):
                 assert visitor.get(base).url.path == "/sign-in"
                 text = visitor.get(address).text
                 assert text.count('class="card task"') == 3
+                assert "no picture" not in said
                 token = re.search(r'name="csrf" value="([^"]*)"', text).group(1)
                 fields = {"csrf": token, "tasks": ["1", "2"], "decision": "approve"}
                 assert visitor.post(f"{base}/decide", data=fields).status_code == 200
@@ -135,5 +154,15 @@ def test_a_table_that_is_none_makes_no_store(tmp_path):
     table = tmp_path / "verdicts.csv"
     table.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="no column"):
-        open_run(table, str(tmp_path), store_path(table), rate=0.0, rng=np.random.default_rng(0))
+        opened((table, tmp_path, []))
     assert not store_path(table).exists()
+
+
+def test_a_run_in_parts_is_refused_until_it_is_finished_and_a_table_needs_its_images(run):
+    table, folder, found = run
+    out = in_parts(found, table.parent / "run-1", folder)
+    (out / "_SUCCESS").unlink()
+    for given, words in ((out, "is not finished"), (table, "name its images"), (folder, "no run")):
+        command = [sys.executable, "-m", "poolsieve", "review", str(given)]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        assert ended.returncode == 2 and words in " ".join(ended.stderr.split())

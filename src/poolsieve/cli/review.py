@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from poolsieve.review.finished_run import Judged
 
 
 def review(
     verdicts: Annotated[
         Path,
-        typer.Argument(help="Table that `moderate` wrote: .csv, .jsonl or .parquet.", show_default=False),
+        typer.Argument(
+            help="Table that `moderate` wrote: .csv, .jsonl or .parquet; or the folder of a run in parts.",
+            show_default=False,
+        ),
     ],
     images: Annotated[
-        str, typer.Argument(help="The images, as they were given to `moderate`.", show_default=False)
-    ],
+        str | None,
+        typer.Argument(
+            help="With a table, the images as they were given to `moderate`; a run in parts knows its own.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -54,16 +64,17 @@ def review(
 
     import uvicorn  # isort: skip - after the import that says what to install
 
+    judged = _judged(verdicts, images)
     target = check_writable(out or verdicts.with_name("decisions.csv"))
     place = store or store_path(verdicts)
-    opened, loaded = open_run(verdicts, images, place, rate=sample, rng=np.random.default_rng())
+    opened, loaded = open_run(judged, place, rate=sample, rng=np.random.default_rng())
     with opened as kept:
         if loaded is None:
             typer.echo(f"going on with {place}: {sum(kept.tasks.counts().values()):,} images left to review")
         else:
             typer.echo(f"{loaded.tasks:,} images to review")
             if loaded.missing:
-                typer.echo(f"{loaded.missing:,} of them are not in {images} as they were judged: no picture")
+                typer.echo(f"{loaded.missing:,} of them are not there as they were judged: no picture")
         write_decisions(kept, target)
         secret = secrets.token_urlsafe(16)
         app = review_app(kept, entrance=secret, decided=lambda: write_decisions(kept, target))
@@ -77,3 +88,22 @@ def review(
             with suppress(KeyboardInterrupt):
                 uvicorn.Server(config).run(sockets=[listening])
         typer.echo(f"{write_decisions(kept, target):,} decisions in {target}")
+
+
+def _judged(verdicts: Path, images: str | None) -> Judged:
+    from poolsieve.distributed import RunFolder
+    from poolsieve.review.finished_run import Judged
+
+    if not verdicts.is_dir():
+        if images is None:
+            raise ValueError(
+                f"{verdicts} is a table; name its images too: poolsieve review {verdicts} photos/"
+            )
+        return Judged.by_table(verdicts, images)
+    folder = RunFolder(str(verdicts))
+    folder.needed_settings()
+    if images is not None:
+        raise ValueError(f"{verdicts} is a run in parts and knows its images; leave out {images}")
+    if not folder.finished:
+        raise ValueError(f"{verdicts} is not finished; go on with it first, by the command that began it")
+    return Judged(str(verdicts), folder.digest(), folder.verdicts, folder.items)

@@ -7,15 +7,17 @@ is never changed, and a part appears whole or not at all, so a run that was kill
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from poolsieve.distributed.listing import ListedImage, read_listed, write_listed
+from poolsieve.distributed.listing import ListedImage, ListedItems, read_listed, write_listed
 from poolsieve.files import import_parquet
 from poolsieve.images.locations import Location
+from poolsieve.images.sources import Item
 from poolsieve.moderation.verdict_files import parquet_verdicts, write_parquet
 from poolsieve.moderation.verdicts import Verdict
 
@@ -191,6 +193,17 @@ class RunFolder:
         for segment in self.parts():
             with self._file(_PARTS, segment).open() as stream:
                 yield from parquet_verdicts(stream, str(self._file(_PARTS, segment)))
+
+    def items(self) -> Iterator[Item]:
+        """What is listed so far, in order, each to be loaded before the next if it says so."""
+        return ListedItems().items(image for segment in self.listed() for image in self.read_listing(segment))
+
+    def digest(self) -> str:
+        """A hash of what run it is and of all verdicts so far."""
+        found = hashlib.sha256((self.location / _SETTINGS).read_bytes())
+        for segment in self.parts():
+            found.update(hashlib.sha256(self._file(_PARTS, segment).read_bytes(_LARGEST)).digest())
+        return found.hexdigest()
 
     def _file(self, kind: str, segment: int) -> Location:
         return self.location / kind / f"{segment:0{_COUNTED}d}.parquet"

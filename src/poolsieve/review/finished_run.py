@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -26,6 +26,28 @@ _LOAD = "load"
 
 
 @dataclass(frozen=True)
+class Judged:
+    """What a run has judged.
+
+    Attributes:
+        name: Its table or folder, for people.
+        digest: Hash of its verdicts.
+        verdicts: Gives them.
+        items: Gives what was judged, in order.
+    """
+
+    name: str
+    digest: str
+    verdicts: Callable[[], Iterator[Verdict]]
+    items: Callable[[], Iterator[Item]]
+
+    @classmethod
+    def by_table(cls, table: Path, source: str) -> Judged:
+        """As a table of `moderate` tells, and the images as they were given to it."""
+        return cls(str(table), _digest(table), lambda: read_verdicts(table), lambda: list_items(source))
+
+
+@dataclass(frozen=True)
 class LoadedRun:
     """What was made of a table.
 
@@ -44,13 +66,12 @@ def store_path(table: Path) -> Path:
 
 
 def open_run(
-    table: Path, source: str, place: Path, *, rate: float, rng: np.random.Generator
+    judged: Judged, place: Path, *, rate: float, rng: np.random.Generator
 ) -> tuple[Store, LoadedRun | None]:
-    """The store of a table's review, and what was loaded if it is new; an earlier review goes on.
+    """The store of a run's review, and what was loaded if it is new; an earlier review goes on.
 
     Args:
-        table: Verdicts, as `moderate` wrote them.
-        source: The images, as they were given to `moderate`.
+        judged: The run.
         place: The file of the store.
         rate: Share of clear images to look at.
         rng: Draws them.
@@ -58,30 +79,29 @@ def open_run(
     Raises:
         ValueError: The store is of another table, or it is no table.
     """
-    digest = _digest(table)
     if place.exists():
         store = Store(place)
         loaded = store.audit.newest(1, action=_LOAD)
-        if not loaded or loaded[0].details["table"] != digest:
+        if not loaded or loaded[0].details["table"] != judged.digest:
             store.close()
             raise ValueError(
-                f"{place} holds the review of another table, or of {table} as it was; move it away, or name "
-                "another file with --store"
+                f"{place} holds the review of another table, or of {judged.name} as it was; move it "
+                "away, or name another file with --store"
             )
         return store, None
     part = place.with_name(place.name + ".part")
     part.unlink(missing_ok=True)
     with Store(part) as filling:
-        found = _load(filling, table, source, rate, rng)
-        filling.audit.add("poolsieve", _LOAD, f"table {table.name}", {"table": digest})
+        found = _load(filling, judged, rate, rng)
+        filling.audit.add("poolsieve", _LOAD, f"table {Path(judged.name).name}", {"table": judged.digest})
     os.replace(part, place)  # noqa: PTH105 - appears whole or not at all
     return Store(place), found
 
 
-def _load(store: Store, table: Path, source: str, rate: float, rng: np.random.Generator) -> LoadedRun:
+def _load(store: Store, judged: Judged, rate: float, rng: np.random.Generator) -> LoadedRun:
     store.settings.set("poolsieve", {"sampling_rate": rate, "thumbnail_days": 3650})
     tasks = missing = 0
-    pairs = _with_items(read_verdicts(table), list_items(source))
+    pairs = _with_items(judged.verdicts(), judged.items())
     for _, chunk in groupby(pairs, key=lambda pair: pair[0].chunk):
         records, last = [], None
         for verdict, item in chunk:
