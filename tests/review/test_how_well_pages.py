@@ -27,6 +27,25 @@ def test_precision_sensitivity_and_the_promise_are_told(client, decided):
         assert f">{word}</b>" in client("reviewer").get("/how-well").text
 
 
+def test_a_promise_is_kept_or_broken_and_flags_that_wait_are_told(client, store):
+    people = add_people(store)
+    fill(store, flagged=40, clear=20)  # all clear images are looked at, so that what was missed is known
+    for number in range(1, 61):
+        task = store.tasks.hold(people["lead"], number, 60)
+        bad = task.status == "flagged" or number > 50
+        if number > 1:
+            store.tasks.decide(people["lead"], [number], "reject" if bad else "approve")
+    text = client("lead").get("/how-well").text
+    assert "1 of 40 flags wait." in text and "precision looks too high" in text
+    for promise, word in ((0.7, "kept"), (0.9, "broken")):
+        store.settings.set("test", {"promises": {"firearms": {"sensitivity": promise, "threshold": 0.35}}})
+        text = client("lead").get("/how-well").text
+        assert f">{word}</b>" in text and "from a score of <b>0.35</b>" in text
+        assert "for its own threshold" not in text
+    store.settings.set("test", {"thresholds": {"firearms": 0.6}})
+    assert "for its own threshold" in client("lead").get("/how-well").text
+
+
 def test_a_threshold_is_applied_by_a_person_and_is_in_the_audit(client, decided):
     lead = client("lead")
     assert lead.submit("/how-well/threshold", policy="firearms", threshold="0.7").status_code == 200

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from PIL import Image
 
@@ -141,6 +141,7 @@ class Judge:
         self._stopping = False
         self._records: queue.Queue[_Recording | None] = queue.Queue(_RECORDS_AHEAD)
         self._settings_at = -1e9
+        self._promised: dict[str, Any] = {}
         self.keep_originals = False
         self.failure: str | None = None
         self._judging = threading.Thread(target=self._judge_chunks, name="judging", daemon=True)
@@ -304,6 +305,19 @@ class Judge:
         self.keep_originals = bool(values["keep_originals"])
         for name, policy in self.policies.items():
             policy.apply_threshold(values["thresholds"].get(name))
+        self._tell_promises(values["promises"])
+
+    def _tell_promises(self, known: Mapping[str, Any]) -> None:
+        """Tell the review page what the plans in force promise, whenever another is."""
+        promises = {name: policy.promise for name, policy in self.policies.items()}
+        if promises == self._promised:  # other processes on the store may have others: no quarrel with them
+            return
+        try:
+            self._store.settings.set("poolsieve", {"promises": {**known, **promises}})
+        except Exception:
+            _LOG.exception("what plans promise could not be told; they are told later")
+            return
+        self._promised = promises
 
     def _record_chunks(self) -> None:
         while (recording := self._records.get()) is not None:

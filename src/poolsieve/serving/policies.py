@@ -14,7 +14,7 @@ from poolsieve.engines import open_engine
 from poolsieve.moderation import Moderator, PreparedImage, Run, Verdict
 from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.plans import Plan, Target
-from poolsieve.schemes import Scheme
+from poolsieve.schemes import Scheme, make_scheme
 from poolsieve.schemes.cost_model import whole
 from poolsieve.schemes.runner import Networks
 from poolsieve.serving.batching import Line
@@ -92,10 +92,20 @@ class Policy:
         return self.moderator.scheme if controller is None else controller.scheme
 
     @property
-    def plan(self) -> Plan | None:
-        """The plan in force; None if the scheme was given."""
+    def promise(self) -> dict[str, Any]:
+        """The threshold and the text of what is in force, before people changed it; a plan's rates too."""
+        if isinstance(self._decides, Scheme):
+            return {"threshold": self._decides.threshold, "plan": str(self._decides)}
         controller = self.run.totals.controller
-        return None if controller is None else controller.plan
+        assert controller is not None
+        plan = self._decides[controller.place]
+        own = make_scheme(plan.scheme, self.bundle.config.pool_sizes, **plan.parameters)
+        return {
+            "sensitivity": plan.sensitivity.value,
+            "specificity": plan.specificity.value,
+            "threshold": own.threshold,
+            "plan": plan.describe(),
+        }
 
     @property
     def view(self) -> tuple[int, str]:

@@ -104,16 +104,8 @@ class Service:
     def start(self) -> None:
         """Warm up and start all threads."""
         self.judge.start()
-        promised = {}
         for policy in self.policies.values():
             self.metrics.show_plan(policy)
-            if policy.plan is not None:
-                promised[policy.name] = {
-                    "sensitivity": policy.plan.sensitivity.value,
-                    "specificity": policy.plan.specificity.value,
-                    "plan": policy.plan.describe(),
-                }
-        self.store.settings.set("poolsieve", {"promises": promised})
         self.jobs.start()
         self.webhooks.start()
         self.ready = True

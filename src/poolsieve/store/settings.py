@@ -32,8 +32,8 @@ DEFAULTS: dict[str, Any] = {
 - `lease_seconds`: How long a task is one reviewer's.
 - `thresholds`: By policy, the score from which on an image is flagged, as a person applied it on the review
   page; a policy that is not named has its plan's.
-- `promises`: By policy, what the plan in force promises: `sensitivity` and `specificity`, each a number, with
-  `plan`, a text.
+- `promises`: By policy, the `threshold` of the plan in force and `plan`, a text, with the `sensitivity` and
+  the `specificity` that it promises; a scheme that was given promises neither.
 """
 
 
