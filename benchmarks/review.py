@@ -2,7 +2,7 @@
 
     python benchmarks/review.py [--verdicts 100000] [--tasks 1000] [--screens FOLDER]
 
-With `--screens` it only takes pictures of the pages, of drawn firearms, for the docs (needs chromium).
+With `--screens` it only takes pictures of the pages for the docs, of what `make demo` makes (needs chromium).
 """
 
 from __future__ import annotations
@@ -27,8 +27,15 @@ SCREENS = ("/", "/task/1", "/audit", "/how-well", "/dashboard", "/settings")
 SCHEME = "glance(bound=0.004) → test(threshold=0.5)"
 
 
-def fill(store: Store, number: int, pictures: list[bytes], days: float = 14.0) -> None:
-    """Chunks of 100 over two weeks, of which 2 in 100 images are flagged; half of the tasks are decided."""
+def fill(store: Store, number: int, pictures: tuple[list[bytes], list[bytes]], days: float = 14.0) -> None:
+    """Chunks of 100 over two weeks; 2 in 100 images are flagged, half of the tasks decided.
+
+    Args:
+        store: An empty one.
+        number: How many images.
+        pictures: Of flagged and of clear images.
+        days: Since the first.
+    """
     rng = np.random.default_rng(0)
     now = time.time()
     clock = [now - days * 86_400]
@@ -42,7 +49,8 @@ def fill(store: Store, number: int, pictures: list[bytes], days: float = 14.0) -
             flagged = bool(rng.random() < 0.02)
             score = float(rng.beta(6, 2) * 0.5 + 0.5) if flagged else float(rng.beta(1, 30) * 0.5)
             grounds = {"prior": round(score**0.5, 3), "threshold": 0.5, "pools": [], "pool_score": None}
-            jpeg = pictures[image % len(pictures)]
+            shown = pictures[not flagged]
+            jpeg = shown[image % len(shown)]
             records.append(
                 VerdictRecord(
                     name=f"upload-{image:06d}.jpg",
@@ -65,12 +73,14 @@ def fill(store: Store, number: int, pictures: list[bytes], days: float = 14.0) -
     store.database.now = time.time
 
 
-def drawn_pictures() -> list[bytes]:
+def demo_pictures() -> tuple[list[bytes], list[bytes]]:
+    """Those of `make demo`: drawn firearms, and crops of packaged photographs."""
     from drawn_firearms.images import DRAWN, make_images
 
     with tempfile.TemporaryDirectory() as folder:
         files = make_images(Path(folder), images=40, seed=1)
-        return [thumbnail_jpeg(Image.open(file)) for file in files if DRAWN in file.name]
+        drawn = [thumbnail_jpeg(Image.open(file)) for file in files if DRAWN in file.name]
+        return drawn, [thumbnail_jpeg(Image.open(file)) for file in files if DRAWN not in file.name]
 
 
 def time_screens(store: Store) -> None:
@@ -123,7 +133,7 @@ def take_screens(folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place, Store(Path(place) / "s.sqlite") as store:
-        fill(store, 20_000, drawn_pictures())
+        fill(store, 20_000, demo_pictures())
         served = Served(review_app(store))
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=CHROMIUM_OPTIONS)
@@ -163,7 +173,7 @@ def main() -> None:
         with postgresql_server() as server:
             race(new_database(server), options.tasks)
         with Store(Path(place) / "large.sqlite") as store:
-            fill(store, options.verdicts, [b"no picture"])
+            fill(store, options.verdicts, ([b"no picture"], [b"no picture"]))
             time_screens(store)
 
 
