@@ -83,6 +83,22 @@ def test_parts_of_the_bar_add_up_to_the_cost(adaptive):
     assert sum(widths) == pytest.approx(100 * moderator.totals.meter.share, abs=0.03)
 
 
+@pytest.mark.parametrize(
+    ("scheme", "titles"),
+    [
+        ("adaptive", ["front", "cheap head", "pools", "tests of single images"]),
+        ("glance", ["glance", "front", "tests of single images"]),
+    ],
+)
+def test_the_bar_lists_parts_in_the_order_in_which_they_run(scheme, titles):
+    moderator, verdicts = judged(scheme)
+    made = Page(report(moderator, verdicts))
+    shown = [values["title"] for tag, values in made.tags if tag == "span" and "title" in values]
+    assert [[title for title in titles if title in one] for one in shown[: len(titles)]] == [
+        [one] for one in titles
+    ]
+
+
 def test_names_of_strangers_are_text_and_the_page_fetches_nothing(adaptive):
     moderator, verdicts = adaptive
     hostile = "<script>alert(1)</script>\udcff.png"
