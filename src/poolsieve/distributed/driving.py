@@ -14,7 +14,7 @@ from poolsieve.distributed.listing import ListedImage, list_images, list_segment
 from poolsieve.distributed.opening import Chosen
 from poolsieve.distributed.run_folder import RunFolder, RunSettings
 from poolsieve.distributed.segment_plans import SegmentPlans
-from poolsieve.distributed.worker_pool import Task, WorkerPool
+from poolsieve.distributed.worker_pool import PartTask, WorkerPool
 from poolsieve.images.own_outputs import OwnOutputs
 from poolsieve.moderation.moderator import Totals
 from poolsieve.schemes import CostMeter, Scheme
@@ -145,7 +145,7 @@ def moderate_in_parts(
                     waiting = None
             if waiting is not None and (pool is None or pool.has_room) and run.plans.ready(waiting):
                 pool = pool or make_pool()
-                pool.submit(Task(waiting, run.plans.plan_of(waiting)))
+                pool.submit(PartTask(waiting, run.plans.plan_of(waiting)))
                 waiting = None
                 continue
             run.listing_ended = segments.ended

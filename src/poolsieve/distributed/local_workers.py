@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 
 from poolsieve.distributed.opening import Opening
 from poolsieve.distributed.segment_judging import SegmentJudge
-from poolsieve.distributed.worker_pool import AT_ONCE, Done, Event, Task, WorkerPool
+from poolsieve.distributed.worker_pool import AT_ONCE, Done, Event, PartTask, WorkerPool
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class LocalPool(WorkerPool[LocalWorker]):
         theirs.close()
         return LocalWorker(process, ours)
 
-    def _send(self, worker: LocalWorker, task: Task) -> None:
+    def _send(self, worker: LocalWorker, task: PartTask) -> None:
         with suppress(OSError):  # it is dead, which is noticed by `_events`
             worker.pipe.send(task)
 
@@ -82,7 +82,7 @@ def _work(opening: Opening, run: str, threads: int | None, pipe: Connection) -> 
         with telling, suppress(OSError):
             pipe.send(what)
 
-    def judge(task: Task) -> None:
+    def judge(task: PartTask) -> None:
         try:
             tell(Done(task.segment, judging.judge(task.segment, task.plan)))
         except BaseException as error:

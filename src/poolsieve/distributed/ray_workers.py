@@ -12,7 +12,7 @@ from typing import Any
 from poolsieve.distributed.local_workers import words_of
 from poolsieve.distributed.opening import Opening
 from poolsieve.distributed.segment_judging import SegmentJudge
-from poolsieve.distributed.worker_pool import AT_ONCE, Done, Event, Task, WorkerPool
+from poolsieve.distributed.worker_pool import AT_ONCE, Done, Event, PartTask, WorkerPool
 
 _STORE_BYTES = 100_000_000
 """Memory of the object store of a Ray that is started here; only numbers and counts go through it."""
@@ -80,7 +80,7 @@ class RayPool(WorkerPool[RayWorker]):
     def _start(self) -> RayWorker:
         return RayWorker(self._actor.remote(*self._given))
 
-    def _send(self, worker: RayWorker, task: Task) -> None:
+    def _send(self, worker: RayWorker, task: PartTask) -> None:
         worker.calls[worker.actor.judge.remote(task.segment, task.plan)] = task.segment
 
     def _events(self, workers: Iterable[RayWorker], timeout: float) -> list[Event[RayWorker]]:

@@ -23,7 +23,7 @@ class WorkersFailedError(OSError):
 
 
 @dataclass(frozen=True)
-class Task:
+class PartTask:
     """A segment to be judged, and the place of the plan that it follows."""
 
     segment: int
@@ -61,7 +61,7 @@ class WorkerPool(ABC, Generic[Worker]):
         if size < 1:
             raise ValueError(f"{size} workers; give at least 1")
         self._size = size
-        self._tasks: dict[Worker, list[Task]] = {}
+        self._tasks: dict[Worker, list[PartTask]] = {}
         self._deadly: Counter[int | None] = Counter()
         self.deaths = 0
 
@@ -70,7 +70,7 @@ class WorkerPool(ABC, Generic[Worker]):
         """Start a worker."""
 
     @abstractmethod
-    def _send(self, worker: Worker, task: Task) -> None:
+    def _send(self, worker: Worker, task: PartTask) -> None:
         """Give a worker a task; if it is dead, `_events` tells."""
 
     @abstractmethod
@@ -91,7 +91,7 @@ class WorkerPool(ABC, Generic[Worker]):
         """Whether no worker has anything to do."""
         return not any(self._tasks.values())
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: PartTask) -> None:
         """Give a segment to the worker that has least to do, which is started if need be."""
         if len(self._tasks) < self._size:
             worker = self._start()

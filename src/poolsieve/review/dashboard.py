@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 from poolsieve.review.access import Reviewer
 from poolsieve.review.charts import line_chart
-from poolsieve.review.outcomes import chunk_series, plans_in_force
+from poolsieve.review.decision_counts import chunk_series, plans_in_force
 from poolsieve.review.site import Here, Site, page
 from poolsieve.statistics import Estimate
 

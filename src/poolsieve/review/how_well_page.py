@@ -10,8 +10,8 @@ from fastapi.responses import Response
 
 from poolsieve.review.access import Lead, Reviewer
 from poolsieve.review.charts import line_chart
-from poolsieve.review.estimates import against, precision, sensitivity
-from poolsieve.review.outcomes import chunk_series, decided_scores, decision_series, outcomes, policies
+from poolsieve.review.decision_counts import chunk_series, decided_scores, decision_series, outcomes, policies
+from poolsieve.review.policy_quality import against, precision, sensitivity
 from poolsieve.review.site import Here, Site, moved, page
 from poolsieve.review.thresholds import changes, suggested
 from poolsieve.statistics import proportion

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, HTTPException, Query, Request
 from fastapi.responses import Response
 
 from poolsieve.review.access import Reviewer
-from poolsieve.review.explaining import opinions
+from poolsieve.review.opinions import opinions
 from poolsieve.review.site import Here, Site, moved, page
 from poolsieve.store import LeaseLostError, Session, Task, TaskFilter, User
 

@@ -45,7 +45,7 @@ def create_app(service: Service, *, mounts: Mapping[str, Any] | None = None) -> 
     app.include_router(_health_router(service))
     for path, mounted in (mounts or {}).items():
         app.mount(path, mounted)
-    app.add_middleware(_Measured, service=service)
+    app.add_middleware(_MeasuredRequests, service=service)
     return app
 
 
@@ -84,7 +84,7 @@ def _health_router(service: Service) -> APIRouter:
     return router
 
 
-class _Measured:
+class _MeasuredRequests:
     """Counts requests and their time; plain ASGI, as it is on the way of every request."""
 
     def __init__(self, app: Any, service: Service) -> None:

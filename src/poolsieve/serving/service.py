@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from poolsieve.serving.access import Access, Quotas
 from poolsieve.serving.bodies import UnreadBytes
 from poolsieve.serving.connections import Door
 from poolsieve.serving.errors import Refused
-from poolsieve.serving.jobs import JobRunner
+from poolsieve.serving.job_runner import JobRunner
 from poolsieve.serving.judging import Judge
+from poolsieve.serving.key_access import Access, Quotas
 from poolsieve.serving.limits import Limits
 from poolsieve.serving.metrics import Metrics
 from poolsieve.serving.outgoing import Outgoing

@@ -20,8 +20,8 @@ from poolsieve.store.keys import Key
 from poolsieve.store.migrating import migrate, revision
 from poolsieve.store.review_tasks import LeaseLostError, Task, TaskFilter
 from poolsieve.store.store import Store
+from poolsieve.store.stored_verdicts import ChunkRecord, StoredVerdict, VerdictRecord, grounds_of
 from poolsieve.store.users import ROLES, Session, User
-from poolsieve.store.verdicts import ChunkRecord, StoredVerdict, VerdictRecord, grounds_of
 
 __all__ = [
     "DEFAULT_URL",

@@ -16,10 +16,10 @@ from poolsieve.store.images import Images
 from poolsieve.store.jobs import Jobs
 from poolsieve.store.keys import Keys
 from poolsieve.store.migrating import migrate, newest_revision, revision
+from poolsieve.store.organisation_settings import Settings
 from poolsieve.store.review_tasks import ReviewTasks
-from poolsieve.store.settings import Settings
+from poolsieve.store.stored_verdicts import Verdicts
 from poolsieve.store.users import Users
-from poolsieve.store.verdicts import Verdicts
 
 
 class Store:

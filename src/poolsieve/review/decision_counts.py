@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Integer, case, cast, func, select
 
-from poolsieve.review.estimates import SampledClear
+from poolsieve.review.policy_quality import SampledClear
 from poolsieve.store import Store
 from poolsieve.store.schema import chunks, review_tasks
 
@@ -17,7 +17,7 @@ _MOST_SCORES = 20_000
 
 
 @dataclass(frozen=True)
-class Outcomes:
+class DecisionCounts:
     """What people decided about one policy since some time.
 
     Attributes:
@@ -33,7 +33,7 @@ class Outcomes:
     clear: tuple[SampledClear, ...]
 
 
-def outcomes(store: Store, policy: str, since: float) -> Outcomes:
+def outcomes(store: Store, policy: str, since: float) -> DecisionCounts:
     """What was flagged or sampled since then, and what people said."""
     table = review_tasks.c
     decided = func.count(table.outcome)
@@ -49,7 +49,7 @@ def outcomes(store: Store, policy: str, since: float) -> Outcomes:
     flagged = [row[2:] for row in rows if row[0] == "flagged"]
     clear = tuple(SampledClear(*row[1:]) for row in rows if row[0] == "clear")
     total, decided_number, bad = (sum(row[place] for row in flagged) for place in range(3))
-    return Outcomes(total, decided_number, bad, clear)
+    return DecisionCounts(total, decided_number, bad, clear)
 
 
 def decided_scores(store: Store, policy: str, since: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

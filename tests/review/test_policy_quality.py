@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from poolsieve.review.estimates import SampledClear, against, precision, sensitivity
+from poolsieve.review.policy_quality import SampledClear, against, precision, sensitivity
 from poolsieve.review.thresholds import changes, suggested
 from poolsieve.statistics import Estimate
 

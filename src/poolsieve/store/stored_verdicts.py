@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, case, func, insert, select, update
 
-from poolsieve.store import audit, deliveries, images, review_tasks, settings
+from poolsieve.store import audit, deliveries, images, organisation_settings, review_tasks
 from poolsieve.store.database import Database
 from poolsieve.store.jobs import ENDED
 from poolsieve.store.schema import chunks, comments, decisions, job_items, jobs, verdicts
@@ -183,7 +183,7 @@ class Verdicts:
 
     def _database_settings(self) -> dict[str, Any]:
         with self._database.reading() as connection:
-            return settings.read(connection)
+            return organisation_settings.read(connection)
 
     def _prepare(
         self, record: ChunkRecord, wanted: dict[str, Any]
