@@ -5,8 +5,10 @@ import threading
 import numpy as np
 import pytest
 
+from poolsieve.bundles import load_bundle
 from poolsieve.engines import NetworkOutput, check_engine, list_engines, open_engine
 from poolsieve.engines.base import FrontFeatures, HeadOutput
+from poolsieve.engines.conformance import IMAGES, all_outputs, noise_images
 from poolsieve.engines.onnxruntime_engine import OnnxRuntimeEngine
 
 
@@ -22,6 +24,17 @@ def test_every_engine_keeps_the_contract_on_every_bundle(case, name):
 @pytest.mark.parametrize("name", ["openvino", "onnxruntime"])
 def test_it_does_so_whatever_goes_through_a_graph_at_once(made, name, batch_size):
     check_engine(open_engine(made("tiny-gated").bundle, name, threads=1, batch_size=batch_size))
+
+
+@pytest.mark.parametrize("name", ["openvino", "onnxruntime"])
+def test_the_number_of_threads_changes_no_bit(name):
+    """So workers of a run in parts may have as many as there are processors for them."""
+    bundle = load_bundle("firearms")
+    images = noise_images(bundle.config, IMAGES, 1)
+    one, three = (all_outputs(open_engine(bundle, name, threads=count), images) for count in (1, 3))
+    assert one.keys() == three.keys()
+    for output, values in one.items():
+        np.testing.assert_array_equal(three[output], values, err_msg=output)
 
 
 class GivesDoubles(OnnxRuntimeEngine):
