@@ -29,10 +29,10 @@ def compiled_within(function: Kernel) -> Kernel:
     It gets neither an entrance from Python nor a file of its own, which take about as long to compile as a
     short function itself.
     """
-    return cast(Kernel, _Part(function))
+    return cast(Kernel, _InnerFunction(function))
 
 
-class _Part:
+class _InnerFunction:
     """A function that numba is asked about when it is first needed: to import numba takes a while."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -61,7 +61,7 @@ class _Part:
         return numba.njit(**options)(self._function)
 
 
-class _Kernel(_Part):
+class _Kernel(_InnerFunction):
     """A function that runs compiled."""
 
     def __call__(self, *arguments: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from poolsieve.serving.judging import Outcome, Pending
+from poolsieve.serving.judging import Pending, PolicyOutcome
 from poolsieve.store import Job, StoredVerdict
 
 Status = Literal["flagged", "clear", "error", "not_image"]
@@ -94,10 +94,10 @@ class VerdictAnswer(BaseModel):
         return cls.model_validate({**values, "error": verdict.reason})
 
 
-class Decision(BaseModel):
+class DecisionBody(BaseModel):
     """A person's decision: an approved image may stay, a rejected one is bad."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", title="Decision")
 
     decision: Literal["approve", "reject"]
     comment: str | None = None
@@ -117,7 +117,7 @@ def image_result(image: Pending) -> ImageResult:
     )
 
 
-def _policy_result(outcome: Outcome) -> PolicyResult:
+def _policy_result(outcome: PolicyOutcome) -> PolicyResult:
     return PolicyResult.model_validate(
         {
             "status": outcome.status,

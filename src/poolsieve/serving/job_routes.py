@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response
 
-from poolsieve.serving.answers import Decision, JobAnswer, VerdictAnswer
+from poolsieve.serving.answers import DecisionBody, JobAnswer, VerdictAnswer
 from poolsieve.serving.bodies import Upload, body_parts, parse_multipart, parse_object, read_body
 from poolsieve.serving.errors import Refused
 from poolsieve.serving.manifests import (
@@ -196,7 +196,7 @@ def job_router(service: Service) -> APIRouter:
         openapi_extra={
             "requestBody": {
                 "required": True,
-                "content": {"application/json": {"schema": Decision.model_json_schema()}},
+                "content": {"application/json": {"schema": DecisionBody.model_json_schema()}},
             }
         },
     )
@@ -214,9 +214,9 @@ def job_router(service: Service) -> APIRouter:
     return router
 
 
-def _decision(body: bytes) -> Decision:
+def _decision(body: bytes) -> DecisionBody:
     try:
-        made = Decision.model_validate(parse_object(body))
+        made = DecisionBody.model_validate(parse_object(body))
     except ValueError:
         raise Refused(422, "bad_request", 'send {"decision": "approve" or "reject", "comment": …}') from None
     if made.comment is not None and len(made.comment) > _MAX_COMMENT:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from poolsieve.images.reading import UnreadableImage
 from poolsieve.images.sources import Item
 from poolsieve.moderation import PreparedImage
-from poolsieve.serving.judging import Judge, Outcome, Pending
+from poolsieve.serving.judging import Judge, Pending, PolicyOutcome
 from poolsieve.serving.manifests import archive_items
 from poolsieve.serving.places import Prefixes, ServedFile
 from poolsieve.store import Job, JobItem, Store
@@ -39,7 +39,7 @@ class _Feed:
         self.recorded = 0
         self.problem: str | None = None
 
-    def finish(self, image: Pending, policy: str, outcome: Outcome) -> None:
+    def finish(self, image: Pending, policy: str, outcome: PolicyOutcome) -> None:
         with self.changed:
             self.under_way -= 1
             if outcome.retry:
@@ -193,7 +193,7 @@ class JobRunner:
             _LOG.exception("an image of a job could not be prepared")
             for policy in image.policies:
                 image.owner.finish(
-                    image, policy, Outcome("error", reason="it could not be prepared", retry=True)
+                    image, policy, PolicyOutcome("error", reason="it could not be prepared", retry=True)
                 )
 
     def _tidy(self, job: Job) -> None:

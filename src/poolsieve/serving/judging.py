@@ -37,7 +37,7 @@ _MEMORY = 0.95
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PolicyOutcome:
     """What became of an image under one policy.
 
     Attributes:
@@ -64,7 +64,7 @@ class Owner(Protocol):
     def ended(self) -> bool:
         """Whether nobody waits any more."""
 
-    def finish(self, image: Pending, policy: str, outcome: Outcome) -> None:
+    def finish(self, image: Pending, policy: str, outcome: PolicyOutcome) -> None:
         """Called when a verdict is recorded, or there is none to be had; from any thread."""
 
 
@@ -92,7 +92,7 @@ class Pending:
     position: int | None = None
     data: bytes | None = None
     prepared: dict[str, PreparedImage] = field(default_factory=dict)
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, PolicyOutcome] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class Judge:
             _LOG.exception("an image could not be prepared")
             for policy in image.policies:
                 image.owner.finish(
-                    image, policy, Outcome("error", reason="it could not be prepared", retry=True)
+                    image, policy, PolicyOutcome("error", reason="it could not be prepared", retry=True)
                 )
         finally:
             spent = time.monotonic() - begin
@@ -251,7 +251,7 @@ class Judge:
     def _judge_chunks(self) -> None:
         while (dispatch := self._next()) is not None:
             for waiting in dispatch.expired:
-                late = Outcome("error", reason=LATE, retry=True)
+                late = PolicyOutcome("error", reason=LATE, retry=True)
                 waiting.image.owner.finish(waiting.image, dispatch.policy, late)
             if dispatch.images:
                 try:
@@ -260,7 +260,7 @@ class Judge:
                     _LOG.exception("a chunk could not be judged")
                     self.failure = f"{type(error).__name__}: {error}"
                     for waiting in dispatch.images:
-                        failed = Outcome("error", reason="it could not be judged", retry=True)
+                        failed = PolicyOutcome("error", reason="it could not be judged", retry=True)
                         waiting.image.owner.finish(waiting.image, dispatch.policy, failed)
 
     def _next(self) -> Dispatch[Pending] | None:
@@ -327,7 +327,7 @@ class Judge:
             except Exception:
                 _LOG.exception("a chunk could not be recorded")
                 for waiting in recording.dispatch.images:
-                    failed = Outcome("error", reason="the verdict could not be stored", retry=True)
+                    failed = PolicyOutcome("error", reason="the verdict could not be stored", retry=True)
                     waiting.image.owner.finish(waiting.image, recording.policy.name, failed)
             self._records.task_done()
             self._metrics.seconds.labels(part="recording").inc(time.monotonic() - begin)
@@ -350,7 +350,7 @@ class Judge:
         names = self._store.verdicts.record([record], deliveries_made=self._deliveries_made)[0]
         self._metrics.count_chunk(policy, recording.dispatch, judged)
         for (image, verdict), name in zip(pairs, names, strict=True):
-            outcome = Outcome(verdict.status, verdict.score, verdict.decided_by, verdict.reason, name)
+            outcome = PolicyOutcome(verdict.status, verdict.score, verdict.decided_by, verdict.reason, name)
             image.owner.finish(image, policy.name, outcome)
 
     def queue_sizes(self) -> dict[str, float]:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from poolsieve.serving.bodies import Form, Upload, parse_images, read_body
 from poolsieve.serving.errors import Refused
-from poolsieve.serving.judging import LATE, Outcome, Pending
+from poolsieve.serving.judging import LATE, Pending, PolicyOutcome
 from poolsieve.serving.outgoing import NotAllowedError
 from poolsieve.store import Key
 
@@ -32,7 +32,7 @@ class Gathering:
         self._loop = asyncio.get_running_loop()
         self._done: asyncio.Future[None] = self._loop.create_future()
 
-    def finish(self, image: Pending, policy: str, outcome: Outcome) -> None:
+    def finish(self, image: Pending, policy: str, outcome: PolicyOutcome) -> None:
         """Note one verdict; the last one wakes the request."""
         with self._lock:
             if self.ended or policy in image.outcomes:
@@ -147,7 +147,9 @@ async def read_form(service: Service, request: Request) -> Form:
     )
 
 
-async def fetch_urls(service: Service, uploads: Sequence[Upload], deadline: float) -> list[Upload | Outcome]:
+async def fetch_urls(
+    service: Service, uploads: Sequence[Upload], deadline: float
+) -> list[Upload | PolicyOutcome]:
     """Images that are at URLs, fetched; those that cannot be are errors.
 
     Raises:
@@ -159,7 +161,7 @@ async def fetch_urls(service: Service, uploads: Sequence[Upload], deadline: floa
         raise Refused(422, "urls_disabled", "images at URLs are not fetched here; send their bytes")
     loop = asyncio.get_running_loop()
 
-    def fetch(upload: Upload) -> Upload | Outcome:
+    def fetch(upload: Upload) -> Upload | PolicyOutcome:
         if upload.url is None:
             return upload
         try:
@@ -168,11 +170,11 @@ async def fetch_urls(service: Service, uploads: Sequence[Upload], deadline: floa
                 "GET", upload.url, most=service.limits.image_bytes, seconds=max(seconds, 0.001)
             )
         except NotAllowedError as error:
-            return Outcome("error", reason=f"the URL is not fetched: {error}")
+            return PolicyOutcome("error", reason=f"the URL is not fetched: {error}")
         except (OSError, ValueError) as error:
-            return Outcome("error", reason=f"the URL could not be fetched: {error}")
+            return PolicyOutcome("error", reason=f"the URL could not be fetched: {error}")
         if reply.status != 200:
-            return Outcome("error", reason=f"the URL answers with status {reply.status}")
+            return PolicyOutcome("error", reason=f"the URL answers with status {reply.status}")
         return Upload(upload.name, reply.body)
 
     fetched = [loop.run_in_executor(service.fetching, fetch, upload) for upload in uploads]
@@ -194,7 +196,7 @@ async def judge_uploads(
         for number, upload in enumerate(uploads)
     ]
     for image, content in zip(images, contents, strict=True):
-        if isinstance(content, Outcome):
+        if isinstance(content, PolicyOutcome):
             for policy in policies:
                 gathering.finish(image, policy, content)
         else:
@@ -209,7 +211,7 @@ async def judge_uploads(
             service.judge.forget(gathering)
     for image in late:
         for policy in policies:
-            image.outcomes.setdefault(policy, Outcome("error", reason=LATE, retry=True))
+            image.outcomes.setdefault(policy, PolicyOutcome("error", reason=LATE, retry=True))
     outcomes = [outcome for image in images for outcome in image.outcomes.values()]
     service.metrics.late.inc(sum(outcome.reason == LATE for outcome in outcomes))
     if all(outcome.retry for outcome in outcomes):
