@@ -119,7 +119,9 @@ class Users:
         """
         now = self._database.now()
         with self._database.writing() as connection:
-            row = connection.execute(select(users).where(users.c.name == name)).one_or_none()
+            row = connection.execute(
+                select(users).where(users.c.name == name).with_for_update()
+            ).one_or_none()
             locked = row is not None and row.locked_until is not None and row.locked_until > now
             if row is not None and not locked:  # before the slow part, so that tries at once all count
                 failures = row.failures + 1
