@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_tensors
 
 from poolsieve.bundles.config import (
     CALIBRATION_FILE,
@@ -233,8 +231,11 @@ def _check_graph(data: bytes, spec: GraphSpec) -> None:
 
 
 def _check_weights(data: bytes) -> None:
+    from safetensors import SafetensorError  # not at the top: help of commands comes without extras
+    from safetensors.numpy import load
+
     try:
-        tensors = load_tensors(data)
+        tensors = load(data)
     except (SafetensorError, KeyError) as error:  # KeyError: a type that numpy does not have
         raise ValueError(f"not a file of weights ({error})") from error
     for name, values in tensors.items():

@@ -8,9 +8,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_tensors
-from safetensors.numpy import save as save_tensors
 
 from poolsieve.bundles.pool_layout import PoolLayout
 
@@ -90,6 +87,8 @@ class Recordings:
 
     def to_bytes(self) -> bytes:
         """As a safetensors file."""
+        from safetensors.numpy import save  # not at the top: help of commands comes without extras
+
         tensors: dict[str, NDArray[np.generic]] = {"bad": self.bad.astype(np.uint8), "scores": self.scores}
         if self.heads is not None:
             tensors["heads"] = self.heads
@@ -101,7 +100,7 @@ class Recordings:
                 tensors[f"pools.{number}.{part}"] = np.atleast_1d(np.asarray(value, dtype=_type_of(part)))
             if np.isfinite(pool.band[0]):
                 tensors[f"pools.{number}.floor"] = np.array([pool.band[0]], dtype=_type_of("floor"))
-        return save_tensors(
+        return save(
             {name: np.ascontiguousarray(value) for name, value in tensors.items()}, {"format": FORMAT}
         )
 
@@ -112,8 +111,11 @@ class Recordings:
         Raises:
             ValueError: They are not recordings, or their arrays do not fit each other.
         """
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
         try:
-            tensors = load_tensors(data)
+            tensors = load(data)
         except (SafetensorError, KeyError) as error:
             raise ValueError(f"not a file of recordings ({error})") from error
         for name in ("bad", "scores"):
