@@ -23,7 +23,7 @@ from poolsieve.bundles.config import (
     pooled_graph,
 )
 from poolsieve.bundles.graph_specs import GraphSpec, TensorSpec, graph_specs
-from poolsieve.networks import PooledNetwork, Preprocessing
+from poolsieve.networks import GlanceNetwork, PooledNetwork, Preprocessing
 from poolsieve.networks.trained import TrainedModel
 from poolsieve.networks.weights import copied_tensors
 
@@ -43,13 +43,17 @@ def with_stored_precision(model: TrainedModel, precision: WeightPrecision) -> Tr
     for part in model.parts().values():
         part.eval()
         if precision == "fp16":
-            for name, parameter in part.named_parameters():
-                if parameter.ndim >= 2:
-                    rounded = parameter.detach().half()
-                    if not rounded.isfinite().all():
-                        raise ValueError(f"weights {name} leave the range of half precision; use fp32")
-                    parameter.data = rounded.float()
+            _round_weights(part)
     return model
+
+
+def _round_weights(part: nn.Module) -> None:
+    for name, parameter in part.named_parameters():
+        if parameter.ndim >= 2:
+            rounded = parameter.detach().half()
+            if not rounded.isfinite().all():
+                raise ValueError(f"weights {name} leave the range of half precision; use fp32")
+            parameter.data = rounded.float()
 
 
 def weight_file(model: TrainedModel, precision: WeightPrecision) -> bytes:
@@ -81,6 +85,14 @@ def export_graphs(model: TrainedModel, config: BundleConfig, precision: WeightPr
         modules[GLANCE_GRAPH] = _Front(model.glance, model.backbone.preprocessing)
     specs = graph_specs(config)
     return {file: _export(modules[file].eval(), specs[file], precision) for file in specs}
+
+
+def export_glance(network: GlanceNetwork, preprocessing: Preprocessing, config: BundleConfig) -> bytes:
+    """The graph of a glance for a bundle; the network's weights become what the bundle can store."""
+    network.eval()
+    if config.precision == "fp16":
+        _round_weights(network)
+    return _export(_Front(network, preprocessing), graph_specs(config)[GLANCE_GRAPH], config.precision)
 
 
 class _Front(nn.Module):

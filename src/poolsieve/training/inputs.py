@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -170,17 +170,24 @@ class ImageInputs:
 
     def draw(self, positions: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
         """A fresh random view of each image."""
+        return self.normalised(self.draw_pixels(positions, rng))
+
+    def draw_pixels(self, positions: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.uint8]:
+        """A fresh random view of each image, as pixels.  # (n, S, S, 3)."""
         seeds = rng.integers(2**63, size=len(positions)).tolist()
         files = (self.dataset.files[row] for row in self._rows(positions))
-        return self._normalised(self._workers.map(self.views.render_random, files, seeds))
+        return np.stack(list(self._workers.map(self.views.render_random, files, seeds)))
 
     def plain(self, positions: NDArray[np.int64]) -> Tensor:
         """The plain view of each image."""
         images = [(self.dataset.files[row], self.dataset.digests[row]) for row in self._rows(positions)]
-        return self._normalised(self._workers.map(lambda image: self.views.render(*image)[0], images))
+        return self.normalised(
+            np.stack(list(self._workers.map(lambda image: self.views.render(*image)[0], images)))
+        )
 
     def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.intp]:
         return self.dataset.of_split(self.split)[positions]
 
-    def _normalised(self, pixels: Iterable[NDArray[np.uint8]]) -> Tensor:
-        return self.preprocessing(torch.from_numpy(np.stack(list(pixels))).permute(0, 3, 1, 2).float())
+    def normalised(self, pixels: NDArray[np.uint8]) -> Tensor:
+        """Pixels as the network takes them.  # (n, S, S, 3) -> (n, 3, S, S)."""
+        return self.preprocessing(torch.from_numpy(pixels).permute(0, 3, 1, 2).float())
