@@ -124,7 +124,7 @@ def distil_glance(
         if state.best_score <= before:
             raise ValueError(
                 f"no epoch was better than the glance that {bundle.path} has (AUC {before:.4f}); the best "
-                f"had {state.best_score:.4f}. Try a lower learning rate or more epochs, in another work folder"
+                f"had {state.best_score:.4f}. Try a lower learning rate or more epochs in another work folder"
             )
         graph = export_glance(network, backbone.preprocessing, config)
         logits = glance_logits(network, validation)
