@@ -13,6 +13,7 @@ from typing import cast
 import numpy as np
 import onnx
 import torch
+from numpy.typing import NDArray
 from onnx import numpy_helper
 from torch import Tensor, nn
 from torch.nn import functional
@@ -33,6 +34,10 @@ TEMPERATURE = 2.0
 """Divides logits, so that the teacher's certainty about easy images does not drown what it says of others."""
 LABEL_SHARE = 0.3
 """Share of the loss that goes by labels."""
+MIXED_SHARE = 0.5
+"""Share of images that are blended with another one before teacher and glance see them: images without end,
+which the teacher has not learnt by heart. (Beyer et al., "Knowledge Distillation: A Good Teacher Is Patient
+and Consistent", CVPR 2022.)"""
 
 
 class DistillingLearner(BalancedLearner):
@@ -67,10 +72,12 @@ class DistillingLearner(BalancedLearner):
 
     def load(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
         """Images, the teacher's logits of the same views, and labels."""
-        pixels = self._images.draw_pixels(batch.positions, batch.rng)
+        pixels, labels = blended(
+            self._images.draw_pixels(batch.positions, batch.rng), batch.counts.astype(np.float32), batch.rng
+        )
         logits = self._teacher.individual(self._teacher.front(pixels).features).logits
         taught = torch.from_numpy(np.subtract(logits[:, 1], logits[:, 0]))
-        return self._images.normalised(pixels), taught, torch.from_numpy(batch.counts)
+        return self._images.normalised(pixels), taught, torch.from_numpy(labels)
 
     def loss(self, loaded: tuple[Tensor, Tensor, Tensor]) -> Step:
         """Cross-entropy with what the teacher says, softened, and with the labels."""
@@ -80,14 +87,31 @@ class DistillingLearner(BalancedLearner):
         softened = functional.binary_cross_entropy_with_logits(
             logits / TEMPERATURE, torch.sigmoid(taught / TEMPERATURE)
         )
-        labelled = functional.binary_cross_entropy_with_logits(logits, labels.float())
+        labelled = functional.binary_cross_entropy_with_logits(logits, labels)
         loss = (1 - LABEL_SHARE) * TEMPERATURE * softened + LABEL_SHARE * labelled
-        return Step(loss, int(((logits > 0) == (labels == 1)).sum()), len(labels))
+        return Step(loss, int(((logits > 0) == (labels > 0.5)).sum()), len(labels))
 
     def judge(self, module: nn.Module) -> dict[str, float]:
         """The AUC on validation images selects."""
         logits = glance_logits(cast(GlanceNetwork, module), self._validation)
         return {"score": auc(logits, self._validation.labels)}
+
+
+def blended(
+    pixels: NDArray[np.uint8], labels: NDArray[np.float32], rng: np.random.Generator
+) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """Some images blended with another one of the batch, and the labels with them (mixup).
+
+    Args:
+        pixels: The images.  # (n, S, S, 3)
+        labels: Their labels.  # (n,)
+        rng: Draws which, with which, and how much.
+    """
+    others = rng.permutation(len(pixels))
+    weights = np.where(rng.random(len(pixels)) < MIXED_SHARE, rng.random(len(pixels)), 1).astype(np.float32)
+    share = weights[:, None, None, None]
+    mixed = np.rint(share * pixels + (1 - share) * pixels[others]).astype(np.uint8)
+    return mixed, weights * labels + (1 - weights) * labels[others]
 
 
 def glance_of_bundle(bundle: Bundle, backbone: SplitBackbone) -> GlanceNetwork:
