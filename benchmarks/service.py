@@ -4,6 +4,8 @@
 
 TABLE has a column `file` (and `split`); its images are sent as they are. The service runs as a process of its
 own on a free port of this machine, with SQLite in a temporary folder; clients share the processors with it.
+Figures of each part, with what was run, go into benchmarks/results/service.json; those of other parts and
+schemes, and earlier runs, stay there.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +34,7 @@ from typing import Any
 
 from poolsieve.moderation import Moderator
 
+RESULTS = Path(__file__).parent / "results" / "service.json"
 PARTS = ("throughput", "load", "overload", "slow", "kills")
 
 
@@ -221,7 +224,7 @@ def read_images(table: Path, most: int) -> list[Path]:
     return [table.parent / row["file"] for row in kept]
 
 
-def throughput(images: list[bytes], arguments: argparse.Namespace, folder: Path) -> float:
+def throughput(images: list[bytes], arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Images in a second of library and service, and their cost."""
     moderator = Moderator.load(arguments.bundle, scheme=arguments.scheme)
     list(moderator.moderate(images[:100]))
@@ -240,12 +243,15 @@ def throughput(images: list[bytes], arguments: argparse.Namespace, folder: Path)
         served = 8 * answers.statuses[200] / 15.0
         tests = metric(running, "poolsieve_individual_tests_total") - before[0]
         judged = metric(running, "poolsieve_images_judged_total") - before[1]
-    print(f"throughput: library {library:.1f} images/s at {share:.3f} of individual testing")
-    print(f"  service {served:.1f} images/s at {tests / judged:.3f}: {dict(answers.statuses)}")
-    print(
-        f"  throughput ratio {served / library:.3f} (≥ .8), cost ratio {tests / judged / share:.3f} (≤ 1.05)"
-    )
-    return served
+    return {
+        "library_images_per_second": library,
+        "service_images_per_second": served,
+        "library_cost_share": share,
+        "service_cost_share": tests / judged,
+        "statuses": answers.statuses,
+        "throughput_ratio": served / library,  # at least .8
+        "cost_ratio": tests / judged / share,  # at most 1.05
+    }
 
 
 def capacity(running: Process, images: list[bytes]) -> float:
@@ -255,49 +261,51 @@ def capacity(running: Process, images: list[bytes]) -> float:
     return asyncio.run(clients.closed_loop(128, 10.0, 1)).statuses[200] / 10.0
 
 
-def load(images: list[bytes], arguments: argparse.Namespace, folder: Path) -> None:
+def load(images: list[bytes], arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Deadlines at 70% of what the service can do."""
     with service(folder / "load", arguments) as running:
         most = capacity(running, images)
         answers = asyncio.run(Clients(running, images, arguments.deadline).open_loop(0.7 * most, 20.0))
-    print(f"load: capacity {most:.1f} requests/s; at 70% {dict(answers.statuses)}")
-    print(
-        f"  {answers.within(arguments.deadline):.4f} answered within {arguments.deadline:g} s (≥ .99), "
-        f"median {statistics.median(answers.seconds):.3f} s, p99 {answers.quantile(0.99):.3f} s"
-    )
+    return {
+        "capacity": most,
+        "statuses": answers.statuses,
+        "share_in_time": answers.within(arguments.deadline),  # at least .99
+        "median_seconds": statistics.median(answers.seconds),
+        "p99_seconds": answers.quantile(0.99),
+    }
 
 
-def overload(images: list[bytes], arguments: argparse.Namespace, folder: Path) -> None:
-    """Three times what it can do, and afterwards."""
+async def watched(running: Process, asked: Coroutine[Any, Any, Answers]) -> tuple[Answers, float]:
+    """Answers, and the most memory meanwhile."""
+    task, peak = asyncio.create_task(asked), 0.0
+    while not task.done():
+        peak = max(peak, running.megabytes)
+        await asyncio.sleep(0.25)
+    return await task, peak
+
+
+def overload(images: list[bytes], arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Three times what it can do, and afterwards; memory is compared by its peaks over the same time."""
     with service(folder / "overload", arguments) as running:
         most = capacity(running, images)
         clients = Clients(running, images, arguments.deadline)
-        asyncio.run(clients.open_loop(0.7 * most, 8.0))
-        normal = running.megabytes
-        peak = normal
-
-        async def crowd() -> Answers:
-            nonlocal peak
-            asked = asyncio.create_task(clients.open_loop(3 * most, 15.0))
-            while not asked.done():
-                peak = max(peak, running.megabytes)
-                await asyncio.sleep(0.25)
-            return await asked
-
-        answers = asyncio.run(crowd())
+        _, normal = asyncio.run(watched(running, clients.open_loop(0.7 * most, 15.0)))
+        answers, peak = asyncio.run(watched(running, clients.open_loop(3 * most, 15.0)))
         after = asyncio.run(clients.open_loop(0.5 * most, 5.0))
-    print(f"overload: 3 × {most:.1f} requests/s: {dict(answers.statuses)}")
-    print(f"  {answers.statuses[200] / 15 / most:.3f} of the capacity is answered with verdicts")
-    print(
-        f"  latest answer {answers.worst:+.3f} s after its deadline (≤ +1), "
-        f"memory {peak / normal:.3f} of normal (≤ 1.2)"
-    )
-    print(
-        f"  afterwards at half load: {dict(after.statuses)}, {after.within(arguments.deadline):.4f} in time"
-    )
+    return {
+        "capacity": most,
+        "statuses": answers.statuses,
+        "share_of_capacity_answered": answers.statuses[200] / 15 / most,
+        "latest_seconds_after_deadline": answers.worst,  # at most 1
+        "normal_megabytes": normal,
+        "overload_megabytes": peak,
+        "memory_ratio": peak / normal,  # at most 1.2
+        "statuses_afterwards": after.statuses,
+        "share_in_time_afterwards": after.within(arguments.deadline),
+    }
 
 
-def slow(images: list[bytes], arguments: argparse.Namespace, folder: Path) -> None:
+def slow(images: list[bytes], arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """p99 of others while 500 clients are silent or send a byte now and then."""
     with service(folder / "slow", arguments) as running:
         most = capacity(running, images)
@@ -333,18 +341,20 @@ def slow(images: list[bytes], arguments: argparse.Namespace, folder: Path) -> No
         beside, gone = asyncio.run(run(500))
         again, _ = asyncio.run(run(0))
     before = statistics.mean([alone.quantile(0.99), again.quantile(0.99)])
-    print(
-        f"slow: alone {dict(alone.statuses)} and {dict(again.statuses)}, beside 500 {dict(beside.statuses)}"
-    )
-    print(
-        f"  p99 {beside.quantile(0.99):.3f} s beside {before:.3f} s alone: "
-        f"{beside.quantile(0.99) / before:.2f} (≤ 1.5)"
-    )
-    print(f"  {len(gone)} of 500 dropped, the last after {max(gone, default=0):.1f} s")
+    return {
+        "statuses_alone": alone.statuses + again.statuses,
+        "statuses_beside": beside.statuses,
+        "p99_seconds_alone": before,
+        "p99_seconds_beside": beside.quantile(0.99),
+        "p99_ratio": beside.quantile(0.99) / before,  # at most 1.5
+        "dropped_of_500": len(gone),
+        "last_dropped_after_seconds": max(gone, default=0.0),
+    }
 
 
-def kills(files: list[Path], arguments: argparse.Namespace, folder: Path) -> None:
+def kills(files: list[Path], arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """A job whose process is killed again and again."""
+    result: dict[str, Any] = {}
     rng, home = random.Random(0), folder / "kills"
     job, head, total, port = "", b"", len(files), 0
     for number in range(arguments.kills + 1):
@@ -381,13 +391,34 @@ def kills(files: list[Path], arguments: argparse.Namespace, folder: Path) -> Non
                     break
                 found += [json.loads(line)["position"] for line in lines]
                 after = found[-1]
-            print(f"kills: {arguments.kills} of a job of {total} images: {state()}")
-            print(
-                f"  {len(found)} verdicts, {total - len(set(found))} images lost, "
-                f"{len(found) - len(set(found))} twice"
-            )
+            result = {
+                "kills": arguments.kills,
+                "job": state(),
+                "verdicts": len(found),
+                "lost": total - len(set(found)),
+                "twice": len(found) - len(set(found)),
+            }
         finally:
             running.stop(signal.SIGKILL)
+    return result
+
+
+def keep(part: str, arguments: argparse.Namespace, images: int, figures: dict[str, Any]) -> None:
+    """Put the figures of a part beside those that stand in the file, by what was run."""
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    run = {
+        "bundle": arguments.bundle,
+        "scheme": arguments.scheme,
+        "deadline_seconds": arguments.deadline,
+        "images": images,
+        "processors": os.cpu_count(),
+        "day": time.strftime("%Y-%m-%d", time.gmtime()),
+    }
+    rounded = json.loads(json.dumps(figures), parse_float=lambda text: round(float(text), 4))
+    known.setdefault(part, {}).setdefault(arguments.scheme, []).append({"run": run, **rounded})
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+    print(part, json.dumps(rounded, indent=1), flush=True)
 
 
 def main() -> None:
@@ -410,12 +441,11 @@ def main() -> None:
     try:
         for part in arguments.parts.split(","):
             if part == "kills":
-                kills([file.resolve() for file in files], arguments, folder)
+                figures = kills([file.resolve() for file in files], arguments, folder)
             else:
-                {"throughput": throughput, "load": load, "overload": overload, "slow": slow}[part](
-                    images, arguments, folder
-                )
-            sys.stdout.flush()
+                measure = {"throughput": throughput, "load": load, "overload": overload, "slow": slow}[part]
+                figures = measure(images, arguments, folder)
+            keep(part, arguments, len(images), figures)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

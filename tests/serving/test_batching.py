@@ -227,8 +227,33 @@ def test_an_impossible_deadline_is_refused_at_once():
 def test_a_prediction_that_is_wrong_is_tried_again_after_a_while():
     batcher = make_batcher()
     batcher.lines["firearms"].times.add(100, 60.0, 0.0)
-    assert batcher.refusal("a", 1, 1.0, 0.0).reason == "deadline"
-    assert batcher.refusal("a", 1, 101.0, 100.0) is None
+    assert batcher.refusal("a", 50, 1.0, 0.0).reason == "deadline"
+    assert batcher.refusal("a", 50, 101.0, 100.0) is None
+
+
+def test_an_idle_service_takes_64_images_after_lonely_ones_on_a_busy_machine():
+    batcher = make_batcher()
+    times = batcher.lines["firearms"].times
+    for number in range(200):  # as slow as with ten others on the machine, and once at a halt
+        times.add(1, 20.0 if number == 150 else 0.54, float(number))
+    batcher.admit("a", 1)  # as the door does before it knows how many come
+    assert batcher.refusal("a", 63, 206.0, 200.0, held=1) is None
+    assert batcher.refusal("a", 63, 200.5, 200.0, held=1).reason == "deadline"
+
+
+def test_a_wrong_prediction_is_tried_again_by_requests_of_many_images():
+    batcher = make_batcher()
+    batcher.lines["firearms"].times.add(100, 600.0, 0.0)
+    batcher.admit("a", 1)
+    assert batcher.refusal("a", 63, 6.0, 5.0, held=1).reason == "deadline"
+    assert batcher.refusal("a", 63, 101.0, 100.0, held=1) is None
+    assert batcher.refusal("a", 63, 101.0, 100.0).reason == "deadline"  # another holds that one
+
+
+def test_margins_of_chunks_do_not_add_up():
+    line = make_batcher(full=10).lines["firearms"]
+    line.times._error = 0.1
+    assert line.seconds(100) - line.seconds(100, sure=False) == pytest.approx(2 * 0.1 * math.sqrt(10))
 
 
 def test_several_policies_share_the_judge():

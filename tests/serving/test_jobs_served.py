@@ -9,11 +9,15 @@ import zipfile
 from collections import Counter
 from contextlib import suppress
 
+import boto3
 import httpx
 import pytest
 from processes import planted_process
+from s3_server import CREDENTIALS, running_server
 from served import planted_policy, png, serving, wait_until
 
+from poolsieve.images import locations
+from poolsieve.serving.places import Prefixes
 from poolsieve.serving.service import Options
 from poolsieve.store import Store
 
@@ -156,7 +160,7 @@ def test_a_job_is_cancelled(sqlite_url, tmp_path, pictures):
 
 def test_a_job_survives_kills(sqlite_url, tmp_path):
     """Nothing is lost or twice in the results; for each kill at most one chunk is judged again."""
-    images, kills = 300, 3
+    images, kills = 1000, 20
     folder, log = tmp_path / "pictures", tmp_path / "log.txt"
     folder.mkdir()
     for number in range(images):
@@ -180,7 +184,7 @@ def test_a_job_survives_kills(sqlite_url, tmp_path):
                 process.kill()
                 process.wait(60)
                 killed += 1
-    assert (job["state"], job["done"], job["flagged"], job["errors"]) == ("done", images, 6, 0)
+    assert (job["state"], job["done"], job["flagged"], job["errors"]) == ("done", images, 20, 0)
     assert [one["position"] for one in verdicts] == list(range(images))
     judged = Counter(log.read_text().split())
     assert len(judged) == images
@@ -267,6 +271,68 @@ def test_200_traversal_strings_escape_nowhere(sqlite_url, tmp_path, pictures):
             path for path in tmp_path.rglob("*") if "data" not in path.parts and "store" not in path.name
         }
         assert before == after
+
+
+@pytest.fixture
+def bucket(monkeypatch):
+    with running_server() as address:
+        for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": address}.items():
+            monkeypatch.setenv(name, value)
+        locations._store.cache_clear()
+        client = boto3.client("s3")
+        for name in ("uploads", "uploads-secret"):
+            client.create_bucket(Bucket=name)
+        yield lambda name, key, data: client.put_object(Bucket=name, Key=key, Body=data)
+        locations._store.cache_clear()
+
+
+def test_manifests_name_objects_below_prefixes_and_no_others(sqlite_url, tmp_path, pictures, bucket):
+    """Beside every object that may be named there are bad images that may not."""
+    for number in range(10):
+        bucket("uploads", f"served/{number} ü.png", png(number == 3, number))
+    for name, key in [
+        ("uploads", "secret.png"),
+        ("uploads", "served-not/x.png"),
+        ("uploads-secret", "x.png"),
+    ]:
+        bucket(name, key, png(True, 50))
+    for key in ("served/../secret.png", "served/./x.png", "served//x.png", "served/%2e%2e/x.png"):
+        bucket("uploads", key, png(True, 51))
+    options = Options(prefixes=["s3://uploads/served", pictures])
+    with serving(sqlite_url, data=tmp_path / "data", options=options) as served, served.client() as client:
+        named = [f"s3://uploads/served/{number} ü.png" for number in range(10)]
+        made = client.post("/v1/jobs", json={"paths": [*named, "s3://uploads/served/none.png", "0.png"]})
+        job = finished(client, made.json()["id"])
+        assert (job["state"], job["flagged"], job["errors"]) == ("done", 2, 1)
+        tries = [f"{root}{text}" for text in TRAVERSALS for root in ("s3://uploads/served/", "s3://uploads/")]
+        tries += [f"s3://{text}" for text in TRAVERSALS]
+        tries += ["s3://uploads/secret.png", "s3://uploads/served", "s3://uploads/served/", "s3://uploads"]
+        tries += [
+            "s3://uploads/served-not/x.png",
+            "s3://uploads-secret/x.png",
+            "s3://",
+            "S3://uploads/served/0",
+        ]
+        tries += [
+            "s3://key:secret@uploads/served/0",
+            "s3://uploads/served//x.png",
+            "s3://uploads/served/./x.png",
+        ]
+        tries += [
+            "gs://uploads/served/x.png",
+            "az://uploads/served/x.png",
+            "http://127.0.0.1/uploads/served/x",
+        ]
+        tries += ["s3://uploads/served/a?versionId=1", "s3://uploads/served/a#b", "s3://uploads/served/a\nb"]
+        for text in tries:
+            answer = client.post("/v1/jobs", json={"paths": [text]})
+            assert (answer.status_code, answer.json()["error"]["code"]) == (422, "forbidden_path"), text
+
+
+@pytest.mark.parametrize("prefix", ["s3://", "s3://bucket/../x", "s3://key:secret@bucket/x", "s3:///x"])
+def test_a_prefix_that_is_no_folder_of_a_store_is_told_so(prefix):
+    with pytest.raises(ValueError, match="folder"):
+        Prefixes([prefix])
 
 
 def test_manifests_are_refused_without_a_prefix(sqlite_url, tmp_path):

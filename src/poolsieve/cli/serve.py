@@ -49,8 +49,8 @@ def serve(
         typer.Option(help="Images of requests that are held at most. \\[default: four full chunks]"),
     ] = None,
     prefix: Annotated[
-        list[Path] | None,
-        typer.Option(help="Folder that manifests of jobs may name files in; may be several."),
+        list[str] | None,
+        typer.Option(help="Folder or s3://BUCKET/FOLDER that manifests may name files in; may be several."),
     ] = None,
     webhook: Annotated[str | None, typer.Option(help="URL that is told of flags and finished jobs.")] = None,
     webhook_host: Annotated[
@@ -70,13 +70,14 @@ def serve(
         from poolsieve.review.app import review_app
         from poolsieve.serving.limits import Limits
         from poolsieve.serving.policies import load_policies
-        from poolsieve.serving.running import listen
+        from poolsieve.serving.running import keep_arenas_few, listen
         from poolsieve.serving.running import serve as run
         from poolsieve.serving.service import Options, Service
         from poolsieve.store import Store
     except ModuleNotFoundError as error:
         raise ImportError(f"serving needs {error.name}: pip install 'poolsieve[serve]'") from None
 
+    keep_arenas_few()
     listening = listen(host, port)
     policies = load_policies(bundle, scheme=scheme, engine=engine, threads=threads, prevalence=prevalence)
     data.mkdir(parents=True, exist_ok=True)

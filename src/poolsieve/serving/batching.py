@@ -180,10 +180,11 @@ class Line(Generic[Image]):
             return math.inf
         return min(self.knee_at + PATIENCE * self.times.seconds(self.full), self.due())
 
-    def seconds(self, images: int) -> float:
-        """Seconds to judge so many images in full chunks and a rest."""
+    def seconds(self, images: int, *, sure: bool = True) -> float:
+        """Seconds to judge so many images in full chunks and a rest, with a margin to be sure."""
         whole, rest = divmod(images, self.full)
-        return whole * self.times.seconds(self.full) + self.times.seconds(rest)
+        mean = whole * self.times.mean(self.full) + self.times.mean(rest)
+        return mean + self.times.margin(math.ceil(images / self.full)) if sure else mean
 
 
 class Batcher(Generic[Image]):
@@ -218,7 +219,7 @@ class Batcher(Generic[Image]):
         return self.held.total()
 
     def refusal(
-        self, key: str, images: int, deadline: float, now: float, reading: float = 0.0
+        self, key: str, images: int, deadline: float, now: float, reading: float = 0.0, held: int = 0
     ) -> Refusal | None:
         """Why images that a request brings would not be taken; None if there is room and time.
 
@@ -228,13 +229,16 @@ class Batcher(Generic[Image]):
             deadline: When the answer is due.
             now: The time.
             reading: Seconds until all that came before is read and decoded.
+            held: Images that the request holds already.
         """
         free = self.room - self.total
         if images > free or self.held[key] + images > max(SHARE_OF_FREE_ROOM * free, images):
             return Refusal("full", self._retry_after(now))
-        finish = now + reading + self._seconds_ahead(key, images, now) + SLACK
+        idle = self.total == held and now >= self.busy_until
         stale = all(now - line.times.known_at > STALE_SECONDS for line in self.lines.values())
-        if finish > deadline and not (stale and not self.total and now >= self.busy_until):
+        # Whoever is alone delays nobody: no margin is kept for others, and an old prediction is tried again.
+        finish = now + reading + self._seconds_ahead(key, images, now, sure=not idle) + SLACK
+        if finish > deadline and not (stale and idle):
             return Refusal("deadline", self._retry_after(now))
         return None
 
@@ -248,14 +252,14 @@ class Batcher(Generic[Image]):
         if self.held[key] <= 0:
             del self.held[key]
 
-    def _seconds_ahead(self, key: str, images: int, now: float) -> float:
+    def _seconds_ahead(self, key: str, images: int, now: float, *, sure: bool) -> float:
         """Until images that come now are judged, if no others come; keys take turns."""
         seconds = max(0.0, self.busy_until - now)
         for policy, line in self.lines.items():
             held = self.held - self._judged[1] if policy == self._judged[0] else self.held
             mine = held[key] + images
             ahead = sum(min(count, mine) for other, count in held.items() if other != key) + mine
-            seconds += line.seconds(ahead)
+            seconds += line.seconds(ahead, sure=sure)
         return seconds
 
     def _retry_after(self, now: float) -> int:

@@ -34,6 +34,8 @@ _SETTINGS_SECONDS = 2.0
 """How often thresholds and retention are read from the store."""
 _RECORDS_AHEAD = 4
 _MEMORY = 0.95
+_OUTLIER = 10.0
+"""Reading an image counts as no more than so many times the usual."""
 
 
 @dataclass(frozen=True)
@@ -173,12 +175,12 @@ class Judge:
             self._batcher.draining = True
             self._changed.notify_all()
 
-    def refusal(self, key_id: str, images: int, deadline: float) -> Refusal | None:
-        """Why so many images of a key cannot be taken; None if they can, and then there is room for them."""
+    def refusal(self, key_id: str, images: int, deadline: float, held: int = 0) -> Refusal | None:
+        """Why so many images beside those that a request holds cannot be taken; None: they have room now."""
         now = time.monotonic()
         with self._changed:
             reading = (self._batcher.being_read + images) * self._read_seconds / self._threads
-            refused = self._batcher.refusal(key_id, images, deadline, now, reading)
+            refused = self._batcher.refusal(key_id, images, deadline, now, reading, held)
             if refused is None:
                 self._batcher.admit(key_id, images)
         return refused
@@ -245,7 +247,8 @@ class Judge:
             spent = time.monotonic() - begin
             with self._changed:
                 self._batcher.being_read -= 1
-                self._read_seconds = _MEMORY * self._read_seconds + (1 - _MEMORY) * spent
+                counted = min(spent, _OUTLIER * self._read_seconds)  # the first of a kind starts its decoder
+                self._read_seconds = _MEMORY * self._read_seconds + (1 - _MEMORY) * counted
             self._metrics.seconds.labels(part="reading").inc(spent)
 
     def _judge_chunks(self) -> None:

@@ -111,7 +111,7 @@ class Admission:
             service.quotas.take(self._key, images)  # says how long to wait
         if more <= 0:
             return
-        refused = service.judge.refusal(self._key.id, more, deadline)
+        refused = service.judge.refusal(self._key.id, more, deadline, self._images)
         if refused is not None:
             service.metrics.refused.labels(reason=refused.reason).inc()
             words = (

@@ -32,7 +32,8 @@ class Options:
 
     Attributes:
         data: Folder for uploads of jobs and the secret of webhooks.
-        prefixes: Folders that manifests may name files in; none: manifests are refused.
+        prefixes: Folders, on disk or `s3://bucket/folder`, that manifests may name files in; none: manifests
+            are refused.
         webhook: URL that is told of flags and finished jobs.
         webhook_hosts: Hosts that jobs may name for their own webhook, as HOST or HOST:PORT.
         fetch_urls: Whether images at URLs are fetched.
@@ -43,7 +44,7 @@ class Options:
     """
 
     data: Path = Path("poolsieve-data")
-    prefixes: Sequence[Path] = ()
+    prefixes: Sequence[str | Path] = ()
     webhook: str | None = None
     webhook_hosts: Sequence[str] = ()
     fetch_urls: bool = False
