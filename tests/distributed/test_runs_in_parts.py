@@ -245,7 +245,7 @@ def test_the_result_is_read_by_others_as_it_is(photos, tmp_path):
     query = f"SELECT status, count(*) FROM '{tmp_path}/run/parts/*.parquet' GROUP BY status ORDER BY status"
     assert duckdb.sql(query).fetchall() == [("clear", 692), ("error", 1), ("flagged", 7)]
     assert len(list(run_verdicts(str(tmp_path / "run")))) == IMAGES
-    with pytest.raises(ValueError, match="is no run.* --on local --out"):
+    with pytest.raises(ValueError, match=r"is no run.* --on local --out"):
         run_verdicts(str(photos.parent / "none"))
 
 

@@ -23,8 +23,8 @@ def train(
         typer.Argument(
             help="A folder with the folders flagged (or bad, 1) and clear (or ordinary, 0), or train, val "
             "and test with these in each; or a CSV file with the columns file,label,split. Without splits, "
-            "images are split 70/15/15 % by the hash of their content. Its name becomes that of the task. In an "
-            "object store (s3://…) it is copied once, to ~/.cache/poolsieve or --cache-dir.",
+            "images are split 70/15/15 % by the hash of their content. Its name becomes that of the task. "
+            "In an object store (s3://…) it is copied once, to ~/.cache/poolsieve or --cache-dir.",
             show_default=False,
         ),
     ],
