@@ -11,8 +11,10 @@ from typer.testing import CliRunner
 
 from poolsieve import distributed
 from poolsieve.cli.main import app
+from poolsieve.cli.review import _judged
 from poolsieve.distributed import run_verdicts
 from poolsieve.images import locations
+from poolsieve.review.finished_run import open_run
 
 
 @pytest.fixture
@@ -104,6 +106,13 @@ def test_results_below_a_source_are_not_judged_by_the_next_run(command, photos, 
     assert len(list(run_verdicts(str(tmp_path / "run-2")))) == 230
 
 
+def test_a_source_without_images_is_said(command, tmp_path):
+    (tmp_path / "empty").mkdir()
+    result = moderate(command, tmp_path / "empty", tmp_path / "run", "--scheme", "glance")
+    assert result.exit_code == 0
+    assert "no image was found in" in " ".join(result.output.split())
+
+
 def test_images_and_verdicts_may_both_lie_in_a_bucket(command, photos, tmp_path, monkeypatch):
     with running_server() as address:
         for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": address}.items():
@@ -121,6 +130,10 @@ def test_images_and_verdicts_may_both_lie_in_a_bucket(command, photos, tmp_path,
         page = tmp_path / "page.html"
         assert command("report", "s3://uploads/in/run-1", "--out", page).exit_code == 0
         assert "0077.png" in page.read_text()
+        judged = _judged("s3://uploads/in/run-1/", None)
+        store, loaded = open_run(judged, tmp_path / "r.sqlite", rate=0.0, rng=np.random.default_rng(0))
+        store.close()
+        assert (loaded.tasks, loaded.missing) == (sum(verdict.flagged for verdict in kept), 0)
         again = moderate(command, "s3://uploads/in/", "s3://uploads/in/run-1", *options, "--force")
         assert again.exit_code == 0, again.output
         assert list(run_verdicts("s3://uploads/in/run-1")) == kept

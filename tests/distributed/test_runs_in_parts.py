@@ -17,6 +17,7 @@ from planted_runs import InlinePool, PlantedOpening, run_parts, settings_for
 import poolsieve
 from poolsieve.distributed import RunFolder, run_verdicts
 from poolsieve.distributed.local_workers import LocalPool
+from poolsieve.distributed.segment_judging import SegmentJudge
 from poolsieve.distributed.worker_pool import WorkersFailedError
 
 IMAGES = 700
@@ -93,6 +94,16 @@ def test_killed_workers_are_replaced_and_nothing_is_lost_or_twice(photos, tmp_pa
     folder, _ = run_parts(tmp_path / "run", photos, opening, lambda: pool)
     assert 1 <= pool.deaths <= len(killed)
     assert list(folder.verdicts()) == expected
+
+
+def test_a_part_that_another_worker_has_written_is_not_judged_or_written_again(photos, tmp_path):
+    opening = PlantedOpening("adaptive", notes=str(tmp_path))
+    folder, _ = run_parts(tmp_path / "run", photos, opening)
+    before = (tmp_path / "run" / "parts" / "00000001.parquet").stat().st_mtime_ns
+    judge = SegmentJudge(opening, str(folder), 1)
+    judge._moderator = None  # it would be needed to judge
+    assert judge.judge(1, None) == folder.state(1)
+    assert (tmp_path / "run" / "parts" / "00000001.parquet").stat().st_mtime_ns == before
 
 
 DRIVER = """
@@ -234,7 +245,7 @@ def test_the_result_is_read_by_others_as_it_is(photos, tmp_path):
     query = f"SELECT status, count(*) FROM '{tmp_path}/run/parts/*.parquet' GROUP BY status ORDER BY status"
     assert duckdb.sql(query).fetchall() == [("clear", 692), ("error", 1), ("flagged", 7)]
     assert len(list(run_verdicts(str(tmp_path / "run")))) == IMAGES
-    with pytest.raises(ValueError, match="is no run"):
+    with pytest.raises(ValueError, match=r"is no run.* --on local --out"):
         run_verdicts(str(photos.parent / "none"))
 
 

@@ -11,6 +11,8 @@ from PIL import Image
 from s3_server import CREDENTIALS, running_server
 
 from poolsieve.images import locations
+from poolsieve.images.dataset_fetching import fetch_dataset
+from poolsieve.images.datasets import load_dataset
 from poolsieve.images.locations import Location, is_remote
 from poolsieve.images.own_outputs import OwnOutputs
 from poolsieve.images.reading_ahead import read_ahead
@@ -213,3 +215,41 @@ def test_only_stores_that_are_known_are_remote():
     assert is_remote("az://c")
     for name in ("s3:/b", "http://b/k", "photos/s3://b", "-", os.curdir):
         assert not is_remote(name)
+
+
+def test_training_data_of_a_bucket_are_copied_once_and_follow_the_bucket(bucket, tmp_path):
+    put, root, client = bucket
+    name = root.removeprefix("s3://")
+    put("d/flagged/r.png", RED)
+    put("d/clear/b.png", BLUE)
+    put("d/clear/gone.png", BLUE)
+    put("d/list.csv", b"file,label\nflagged/r.png,1\n./clear/b.png,0\n")
+    for source, images in ((f"{root}/d/", 3), (f"{root}/d/list.csv", 2)):
+        copy = fetch_dataset(source, tmp_path)
+        assert copy.name == source.rstrip("/").rpartition("/")[2]
+        assert sorted(load_dataset(copy, all_test=True, needed=["test"]).labels) == [0] * (images - 1) + [1]
+    folder = fetch_dataset(f"{root}/d", tmp_path)
+    before = (folder / "flagged" / "r.png").stat().st_mtime_ns
+    client.delete_object(Bucket=name, Key="d/clear/gone.png")
+    put("d/clear/b.png", png((0, 255, 0)))
+    assert fetch_dataset(f"{root}/d", tmp_path) == folder
+    assert (folder / "flagged" / "r.png").stat().st_mtime_ns == before  # not fetched again
+    assert (folder / "clear" / "b.png").read_bytes() == png((0, 255, 0))
+    assert not (folder / "clear" / "gone.png").exists()
+    put("d/out.csv", b"file,label\n../x.png,1\n")
+    with pytest.raises(ValueError, match="leads out of"):
+        fetch_dataset(f"{root}/d/out.csv", tmp_path)
+
+
+def test_names_of_other_stores_open_their_file_systems(monkeypatch):
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", "account")
+    monkeypatch.setenv("AZURE_STORAGE_KEY", "a2V5")
+    locations._store.cache_clear()
+    for name, kind in (("gs://b/a/c.jpg", "gcs"), ("az://b/a/c.jpg", "abfs")):
+        store, path = locations._open(name)
+        assert (store.type_name, path) == (kind, "b/a/c.jpg")
+    locations._store.cache_clear()
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT")
+    with pytest.raises(ValueError, match="AZURE_STORAGE_ACCOUNT"):
+        locations._open("az://b/a")
+    locations._store.cache_clear()

@@ -133,7 +133,13 @@ def moderate_in_parts(
 
     from poolsieve.cli.explaining import explain as explain_image
     from poolsieve.cli.moderation_outputs import write_outputs
-    from poolsieve.cli.moderation_summary import json_of_finished, json_summary, print_summary, warnings
+    from poolsieve.cli.moderation_summary import (
+        hints,
+        json_of_finished,
+        json_summary,
+        print_summary,
+        warnings,
+    )
 
     begin = time.monotonic()
     folder, run, judged = run_in_parts(request, console, errors)
@@ -146,7 +152,9 @@ def moderate_in_parts(
     elif judged:
         rate = (run.totals.images - run.began_with) / max(time.monotonic() - begin, 1e-9)
         print_summary(run, source, console, out=request.out, speed=f"{rate:.1f} images/s with all workers")
-    for line in warnings(run, by_plan=plan is not None):
+    # With --since, nothing new is no mistake.
+    about_source = [] if request.since is not None else hints(source, run.totals.images, [], {})
+    for line in [*warnings(run, by_plan=plan is not None), *about_source]:
         say(console, line)
     return run
 

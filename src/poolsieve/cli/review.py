@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 def review(
     verdicts: Annotated[
-        Path,
+        str,
         typer.Argument(
-            help="Table that `moderate` wrote: .csv, .jsonl or .parquet; or the folder of a run in parts.",
+            help="Table that `moderate` wrote: .csv, .jsonl or .parquet; or the folder of a run in parts, "
+            "also in an object store.",
             show_default=False,
         ),
     ],
@@ -29,7 +30,8 @@ def review(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="CSV that decisions go to. By default decisions.csv beside the table.", show_default=False
+            help="CSV that decisions go to. By default decisions.csv beside the table, or here.",
+            show_default=False,
         ),
     ] = None,
     store: Annotated[
@@ -59,14 +61,17 @@ def review(
     import numpy as np
 
     from poolsieve.files import check_writable
+    from poolsieve.images.locations import is_remote
     from poolsieve.review import review_app
     from poolsieve.review.finished_run import open_run, store_path, write_decisions
 
     import uvicorn  # isort: skip - after the import that says what to install
 
     judged = _judged(verdicts, images)
-    target = check_writable(out or verdicts.with_name("decisions.csv"))
-    place = store or store_path(verdicts)
+    # Decisions on a run in an object store are kept in the present folder.
+    beside = Path(Path(verdicts).name) if is_remote(verdicts) else Path(verdicts)
+    target = check_writable(out or beside.with_name("decisions.csv"))
+    place = store or store_path(beside)
     opened, loaded = open_run(judged, place, rate=sample, rng=np.random.default_rng())
     with opened as kept:
         if loaded is None:
@@ -90,20 +95,21 @@ def review(
         typer.echo(f"{write_decisions(kept, target):,} decisions in {target}")
 
 
-def _judged(verdicts: Path, images: str | None) -> Judged:
+def _judged(verdicts: str, images: str | None) -> Judged:
     from poolsieve.distributed import RunFolder
+    from poolsieve.images.locations import is_remote
     from poolsieve.review.finished_run import Judged
 
-    if not verdicts.is_dir():
+    if not is_remote(verdicts) and not Path(verdicts).is_dir():
         if images is None:
             raise ValueError(
                 f"{verdicts} is a table; name its images too: poolsieve review {verdicts} photos/"
             )
-        return Judged.by_table(verdicts, images)
-    folder = RunFolder(str(verdicts))
+        return Judged.by_table(Path(verdicts), images)
+    folder = RunFolder(verdicts)
     folder.needed_settings()
     if images is not None:
         raise ValueError(f"{verdicts} is a run in parts and knows its images; leave out {images}")
     if not folder.finished:
         raise ValueError(f"{verdicts} is not finished; go on with it first, by the command that began it")
-    return Judged(str(verdicts), folder.digest(), folder.verdicts, folder.items)
+    return Judged(verdicts, folder.digest(), folder.verdicts, folder.items)

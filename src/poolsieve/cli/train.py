@@ -19,11 +19,12 @@ SOME_FAILED = 1
 @with_setting_options
 def train(
     data: Annotated[
-        Path,
+        str,
         typer.Argument(
             help="A folder with the folders flagged (or bad, 1) and clear (or ordinary, 0), or train, val "
             "and test with these in each; or a CSV file with the columns file,label,split. Without splits, "
-            "images are split 70/15/15 % by the hash of their content. Its name becomes that of the task.",
+            "images are split 70/15/15 % by the hash of their content. Its name becomes that of the task. "
+            "In an object store (s3://…) it is copied once, to ~/.cache/poolsieve or --cache-dir.",
             show_default=False,
         ),
     ],
@@ -79,6 +80,8 @@ def train(
     except ImportError as error:
         raise ImportError("training needs torch: pip install 'poolsieve[train]'") from error
 
+    from poolsieve.images.dataset_fetching import fetch_dataset
+    from poolsieve.images.locations import is_remote
     from poolsieve.progress import Reporter
     from poolsieve.training.run import train as run_training
 
@@ -92,7 +95,7 @@ def train(
             names = [option.name for option in given_here if option.field.name in changes[part]]
             raise ValueError(f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} for {switch}")
     results = run_training(
-        data,
+        fetch_dataset(data, cache_dir) if is_remote(data) else Path(data),
         out,
         make_settings(recipe, **changes),
         cache_dir=cache_dir or out / "cache",

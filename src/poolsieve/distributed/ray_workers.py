@@ -90,23 +90,20 @@ class RayPool(WorkerPool[RayWorker]):
             return []
         self._ray.wait(list(by_call), num_returns=1, timeout=timeout)
         ready, _ = self._ray.wait(list(by_call), num_returns=len(by_call), timeout=0)
-        events: dict[
-            RayWorker, Event[RayWorker]
-        ] = {}  # one of each at a time; the others are ready next time
+        done: list[Event[RayWorker]] = []
+        ended: dict[RayWorker, Event[RayWorker]] = {}  # a worker ends once, however many calls it had
         for call in ready:
             worker = by_call[call]
-            if worker in events:
-                continue
             try:
                 state = self._ray.get(call)
             except self._ray.exceptions.RayActorError as error:
                 failed = getattr(error, "actor_init_failed", False)
-                events[worker] = Event(worker, failure=str(error) if failed else None)
+                ended[worker] = Event(worker, failure=str(error) if failed else None)
             except self._ray.exceptions.RayTaskError as error:
-                events[worker] = Event(worker, failure=words_of(error.cause))
+                ended[worker] = Event(worker, failure=words_of(error.cause))
             else:
-                events[worker] = Event(worker, Done(worker.calls.pop(call), state))
-        return list(events.values())
+                done.append(Event(worker, Done(worker.calls.pop(call), state)))
+        return [*done, *ended.values()]  # what a worker did before it died is not done again
 
     def _stop(self, worker: RayWorker) -> None:
         self._ray.kill(worker.actor)

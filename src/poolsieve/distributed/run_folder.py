@@ -129,7 +129,10 @@ class RunFolder:
         """
         settings = self.settings()
         if settings is None:
-            raise ValueError(f"{self} is no run: it has no {_SETTINGS}")
+            raise ValueError(
+                f"{self} is no run: it has no {_SETTINGS}. A run is made by: poolsieve moderate photos/ "
+                f"--on local --out {self}"
+            )
         return settings
 
     def begin(self, settings: RunSettings) -> None:
@@ -180,6 +183,10 @@ class RunFolder:
         stream = io.BytesIO()
         write_parquet(verdicts, stream, metadata={_STATE: json.dumps(state).encode()})
         self._file(_PARTS, segment).write_bytes(stream.getvalue())
+
+    def has_part(self, segment: int) -> bool:
+        """Whether a segment is judged."""
+        return self._file(_PARTS, segment).kind() is not None
 
     def state(self, segment: int) -> dict[str, Any]:
         """What was learnt from a segment; only the end of its part is read."""

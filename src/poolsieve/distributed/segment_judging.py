@@ -31,7 +31,10 @@ class SegmentJudge:
         self._judging = threading.Lock()
 
     def judge(self, segment: int, plan: int | None) -> dict[str, Any]:
-        """Judge a segment and write its part.
+        """Judge a segment and write its part, unless another worker did meanwhile.
+
+        A worker may have died between writing a part and telling of it, and actors outlive a driver that was
+        killed by a moment, so a driver may ask for what is there already.
 
         Args:
             segment: Its number.
@@ -40,6 +43,8 @@ class SegmentJudge:
         Returns:
             What was learnt: the totals' state, which stands in the part too.
         """
+        if self._folder.has_part(segment):
+            return self._folder.state(segment)
         settings, moderator = self._settings, self._moderator
         run = moderator.new_run()
         run.chunk, run.position = segment * settings.segment, segment * settings.images
@@ -61,5 +66,6 @@ class SegmentJudge:
                 verdicts += moderator.judge_chunk(prepared, run)
             state = {**run.totals.state(), "plan": plan}
             state.pop("plans", None)
-            self._folder.write_part(segment, verdicts, state)
+            if not self._folder.has_part(segment):
+                self._folder.write_part(segment, verdicts, state)
         return state
