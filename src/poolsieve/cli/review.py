@@ -94,6 +94,11 @@ def _judged(verdicts: Path, images: str | None) -> Judged:
     from poolsieve.distributed import RunFolder
     from poolsieve.review.finished_run import Judged
 
+    if not verdicts.exists():
+        raise ValueError(
+            f"there is no {verdicts}; give the table that `poolsieve moderate photos/ --out verdicts.csv` wrote and "
+            "its images (poolsieve review verdicts.csv photos/), or the folder of a finished run in parts"
+        )
     if not verdicts.is_dir():
         if images is None:
             raise ValueError(
