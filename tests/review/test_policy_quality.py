@@ -64,7 +64,7 @@ def coverage(missed, rate, flagged=1100, decided=1100, bad=900):
 @pytest.mark.parametrize("rate", [0.01, 0.2])
 @pytest.mark.parametrize("expected", [0.5, 3, 3.6, 7, 8.5, 20])
 def test_the_interval_of_sensitivity_holds_the_truth_in_at_least_93_of_100(expected, rate):
-    """And at most 97.5 of 100 from seven expected misses on; with fewer, counts are too lumpy for any interval."""
+    """And at most 97.5 from seven expected misses on; with fewer, counts are too lumpy for any interval."""
     found = coverage(round(expected / rate), rate)
     assert 0.93 <= found <= (0.975 if expected >= 7 else 1.0), found
 

@@ -96,7 +96,7 @@ def _judged(verdicts: Path, images: str | None) -> Judged:
 
     if not verdicts.exists():
         raise ValueError(
-            f"there is no {verdicts}; give the table that `poolsieve moderate photos/ --out verdicts.csv` wrote and "
+            f"there is no {verdicts}; give the table that `poolsieve moderate --out` wrote and "
             "its images (poolsieve review verdicts.csv photos/), or the folder of a finished run in parts"
         )
     if not verdicts.is_dir():

@@ -324,7 +324,7 @@ class ReviewTasks:
                 row = {"verdict_id": task.verdict_id, "task_id": task.id, "user_id": user.id, "batch": batch}
                 row |= {"actor": user.name, "decision": decision, "reason_before": task.reason}
                 connection.execute(insert(decisions).values(**row, comment=comment, created_at=now))
-                told = {"policy": task.policy, "comment": comment}
+                told: dict[str, Any] = {"policy": task.policy, "comment": comment}
                 if decision in OUTCOMES:  # before it, nobody is to know which images were sampled
                     told |= {"status": task.status, "score": task.score}
                 audit.append(connection, now, user.name, decision, f"verdict {task.verdict_id}", told)
