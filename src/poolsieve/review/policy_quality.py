@@ -85,7 +85,8 @@ def sensitivity(
 
 def _missed_draws(seen: float, scale: float, step: float, rng: np.random.Generator) -> NDArray[np.float64]:
     """Missed images: those seen in the sample, and the others that a count of so many lets expect."""
-    result: NDArray[np.float64] = seen + rng.poisson((scale - 1) * rng.gamma(seen + step, 1.0, _DRAWS))
+    unseen = rng.poisson((scale - 1) * rng.gamma(seen + step, 1.0, _DRAWS))
+    result: NDArray[np.float64] = np.float64(seen) + unseen.astype(np.float64)
     return result
 
 
