@@ -101,7 +101,7 @@ def test_a_form_of_another_site_is_refused_even_with_the_token(client, people):
     [
         ("/audit", None, "lead"),
         ("/audit.jsonl", None, "lead"),
-        ("/?reason=sampled", None, "lead"),
+        ("/?reason=escalated", None, "lead"),
         ("/how-well/threshold", {"policy": "firearms", "threshold": "0.7"}, "lead"),
         (
             "/settings/organisation",

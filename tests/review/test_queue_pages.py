@@ -58,6 +58,8 @@ def test_a_skipped_image_goes_to_somebody_else(client, store, people):  # noqa: 
 def test_the_image_page_tells_every_stage_in_words_history_and_similar_decisions(client, store, people):  # noqa: F811
     fill(store, flagged=3)
     lead = client("lead")
+    assert "first look" not in lead.get("/task/1").text
+    store.settings.set("test", {"blind": False})
     text = lead.get("/task/1").text
     assert "<li>first look .63</li><li>tested alone .6</li><li>threshold .5</li>" in text
     lead.submit("/task/1/comment", text="a toy <b>gun</b>")
@@ -101,9 +103,12 @@ def test_the_organisation_and_everybody_for_themselves_choose_blur_and_grey(clie
     assert "blur=true&amp;grey=false" in visitor.get("/task/1").text
 
 
-def test_a_sampled_clear_image_cannot_be_told_from_a_flagged_one(client, store, people):  # noqa: F811
+@pytest.mark.parametrize("role", ["reviewer", "lead", "admin"])
+def test_a_sampled_clear_image_cannot_be_told_from_a_flagged_one(client, store, people, role):  # noqa: F811
     names = fill(store, flagged=6, clear=6)
-    visitor = client("reviewer")
+    visitor = client(role)
+    for reason in ("sampled", "flagged"):
+        assert visitor.get(f"/?reason={reason}").status_code == 403
     grid = visitor.get("/").text
     assert len(tasks_of(grid)) == 12
     pages = []
@@ -118,11 +123,20 @@ def test_a_sampled_clear_image_cannot_be_told_from_a_flagged_one(client, store, 
     plain = {re.sub(r"\d+", "0", re.sub(r"photo-\d+", "photo", card)) for card in cards}
     assert len(plain) == 1
     assert "score" not in "".join(cards) and "sampled" not in grid
+    sampled = store.tasks.of_verdict(names[-1]).id
+    visitor.submit("/decide", tasks=sampled, decision="escalate")
+    assert "clear" not in str(store.audit.newest(1, action="escalate")[0].details)
+    if role != "reviewer":
+        assert tasks_of(visitor.get("/?reason=escalated").text) == [sampled]
+        assert "0.02" not in visitor.get(f"/task/{sampled}").text
+    visitor.submit("/decide", tasks=store.tasks.of_verdict(names[-2]).id, decision="approve")
+    assert "<b>clear</b>, score 0.02" in visitor.get(f"/task/{store.tasks.of_verdict(names[-2]).id}").text
 
 
 def test_filters_narrow_the_queue(client, store, people):  # noqa: F811
     fill(store, flagged=6, clear=2)
     lead = client("lead")
+    store.settings.set("test", {"blind": False})
     assert len(tasks_of(lead.get("/?reason=sampled").text)) == 2
     assert len(tasks_of(lead.get("/?reason=flagged&low=0.603").text)) == 3
     assert tasks_of(lead.get("/?policy=cars").text) == []

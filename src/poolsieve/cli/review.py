@@ -100,6 +100,11 @@ def _judged(verdicts: str, images: str | None) -> Judged:
     from poolsieve.images.locations import is_remote
     from poolsieve.review.finished_run import Judged
 
+    if not is_remote(verdicts) and not Path(verdicts).exists():
+        raise ValueError(
+            f"there is no {verdicts}; give the table that `poolsieve moderate --out` wrote and "
+            "its images (poolsieve review verdicts.csv photos/), or the folder of a finished run in parts"
+        )
     if not is_remote(verdicts) and not Path(verdicts).is_dir():
         if images is None:
             raise ValueError(

@@ -99,7 +99,7 @@ def open_run(
 
 
 def _load(store: Store, judged: Judged, rate: float, rng: np.random.Generator) -> LoadedRun:
-    store.settings.set("poolsieve", {"sampling_rate": rate, "thumbnail_days": 3650})
+    store.settings.set("poolsieve", {"sampling_rate": rate, "blind": rate > 0, "thumbnail_days": 3650})
     tasks = missing = 0
     pairs = _with_items(judged.verdicts(), judged.items())
     for _, chunk in groupby(pairs, key=lambda pair: pair[0].chunk):

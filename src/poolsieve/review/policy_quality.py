@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from poolsieve.statistics import Estimate, Proportion, proportion
 
 _DRAWS = 20_000
+_STEP = 0.25
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,10 @@ def sensitivity(
     """Share of all bad images that were flagged, with a 95% interval.
 
     The interval takes quantiles of draws: flags that nobody has decided yet from the beta-binomial
-    distribution with Jeffreys' prior; missed images from the gamma distribution of a Poisson count with that
-    prior, on one scale for all weights (Fay and Feuer 1997), narrower the more of them was looked at.
+    distribution with Jeffreys' prior; missed images that nobody has looked at from the Poisson distribution
+    whose mean is gamma distributed, on one scale for all weights (Fay and Feuer 1997). The gamma's shape is
+    the misses seen + 1/4 for the upper end and + 3/4 for the lower: halfway between Garwood's exact interval
+    (+ 0, + 1), which is too wide, and Jeffreys' (+ 1/2), which holds the truth in 90 of 100 cases at worst.
 
     Args:
         flagged: Flagged images.
@@ -70,26 +73,20 @@ def sensitivity(
     missed = float(scales @ misses)
     if found + missed == 0:
         return Estimate(math.nan, math.nan, math.nan)
-    rest = rng.binomial(flagged - decided, rng.beta(bad + 0.5, decided - bad + 0.5, _DRAWS))
-    drawn = _share(bad + rest, _missed_draws(scales, misses, looked, rng))
-    low, high = np.quantile(drawn, (0.025, 0.975))
+    rest = bad + rng.binomial(flagged - decided, rng.beta(bad + 0.5, decided - bad + 0.5, _DRAWS))
+    numbers = np.array([one.decided for one in looked], dtype=np.float64)
+    # One scale for all: that of the misses, or of what was looked at if nothing was missed.
+    scale = float(scales**2 @ misses) / missed if missed else float(scales @ numbers / numbers.sum())
+    few, many = (_missed_draws(missed / scale, scale, step, rng) for step in (_STEP, 1 - _STEP))
+    low, high = np.quantile(_share(rest, many), 0.025), np.quantile(_share(rest, few), 0.975)
     value = found / (found + missed)
     return Estimate(value, min(float(low), value), max(float(high), value))
 
 
-def _missed_draws(
-    scales: NDArray[np.float64],
-    misses: NDArray[np.int64],
-    looked: Sequence[SampledClear],
-    rng: np.random.Generator,
-) -> NDArray[np.float64]:
-    numbers = np.array([one.decided for one in looked], dtype=np.float64)
-    missed = float(scales @ misses)
-    # One scale for all: that of the misses, or of what was looked at if nothing was missed.
-    scale = float(scales**2 @ misses) / missed if missed else float(scales @ numbers / numbers.sum())
-    drawn = scale * rng.gamma(missed / scale + 0.5, 1.0, _DRAWS)
-    unseen = math.sqrt(max(1 - 1 / scale, 0.0))
-    result: NDArray[np.float64] = missed + (drawn - missed) * unseen
+def _missed_draws(seen: float, scale: float, step: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Missed images: those seen in the sample, and the others that a count of so many lets expect."""
+    unseen = rng.poisson((scale - 1) * rng.gamma(seen + step, 1.0, _DRAWS))
+    result: NDArray[np.float64] = np.float64(seen) + unseen.astype(np.float64)
     return result
 
 

@@ -36,10 +36,16 @@ def _filter(
     reason: str = "",
     order: str = "score",
 ) -> TaskFilter:
-    """What a form of filters asks for; which tasks were sampled, reviewers cannot ask."""
+    """What a form of filters asks for; which tasks were sampled, nobody can ask while opinions are hidden."""
     now = site.store.database.now()
     if reason and not user.may("lead"):
         raise HTTPException(403, "the filter by reason is for leads: it would tell which images were sampled")
+    if reason not in ("", "escalated") and not _opinion_first(site):
+        raise HTTPException(
+            403,
+            f"the filter by {reason} would tell which images were sampled; an admin can let opinions be seen "
+            "before decisions, in the settings",
+        )
     return TaskFilter(
         policy=policy or None,
         low=_score(low),
@@ -100,7 +106,7 @@ def queue(
         policies=site.store.tasks.policies(),
         left=sum(site.store.tasks.counts(wanted, session.user).values()),
         shown_as=look(site, session.user),
-        opinion=_may_see(site, session.user),
+        opinion=_opinion_first(site),
     )
 
 
@@ -132,7 +138,7 @@ def _known(site: Site, session: Session, found: Task) -> dict[str, Any]:
     verdict = site.store.verdicts.get(found.verdict_id)
     if verdict is None:
         raise HTTPException(404, f"the verdict of task {found.id} is gone")
-    opinion = found.outcome is not None or _may_see(site, session.user)
+    opinion = found.outcome is not None or _opinion_first(site)
     return {
         "task": found,
         "verdict": verdict,
@@ -147,9 +153,9 @@ def _known(site: Site, session: Session, found: Task) -> dict[str, Any]:
     }
 
 
-def _may_see(site: Site, user: User) -> bool:
-    """Whether somebody sees the program's opinion before they decide, which tells sampled images."""
-    return user.may("lead") or not site.store.settings.get("blind")
+def _opinion_first(site: Site) -> bool:
+    """Whether people of any role see the program's opinion before they decide, which tells sampled images."""
+    return not site.store.settings.get("blind")
 
 
 def _lease(site: Site) -> float:

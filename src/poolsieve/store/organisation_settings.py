@@ -25,7 +25,7 @@ DEFAULTS: dict[str, Any] = {
 """What holds unless somebody changed it.
 
 - `blur`, `grey`: How pictures are shown first.
-- `blind`: Reviewers see the program's opinion only after they decided.
+- `blind`: People of every role see the program's opinion only after a decision: it tells sampled images.
 - `sampling_rate`: Share of clear images that people look at.
 - `thumbnail_days`: How long pictures are kept.
 - `keep_originals`: Whether the bytes of flagged images are kept beside their thumbnails.

@@ -155,7 +155,7 @@ def create(
     for verdict, weight in wanted:
         flagged = verdict["status"] == "flagged"
         score = 0.0 if verdict["score"] is None else verdict["score"]
-        rank = score if flagged else _borrowed_rank(connection, verdict["policy"], score, rng)
+        rank = score if flagged else _borrowed_rank(connection, verdict["policy"], rng)
         same = {name: verdict[name] for name in ("policy", "status", "score", "key_id", "job_id")}
         reason = "flagged" if flagged else "sampled"
         made = {
@@ -170,13 +170,13 @@ def create(
         connection.execute(insert(review_tasks), rows)
 
 
-def _borrowed_rank(connection: Connection, policy: str, score: float, rng: np.random.Generator) -> float:
+def _borrowed_rank(connection: Connection, policy: str, rng: np.random.Generator) -> float:
     """A rank between those of two flagged images, so that sorting does not tell a sampled one."""
     flagged = (review_tasks.c.status == "flagged") & (review_tasks.c.policy == policy)
     query = select(review_tasks.c.rank).where(flagged).order_by(review_tasks.c.id.desc()).limit(_NEIGHBOURS)
     ranks = connection.execute(query).scalars().all()
     if not ranks:
-        return score
+        return 0.5 + 0.5 * float(rng.random())
     first, second = rng.integers(len(ranks), size=2)
     share = float(rng.random())
     return ranks[first] * share + ranks[second] * (1 - share)
@@ -324,7 +324,9 @@ class ReviewTasks:
                 row = {"verdict_id": task.verdict_id, "task_id": task.id, "user_id": user.id, "batch": batch}
                 row |= {"actor": user.name, "decision": decision, "reason_before": task.reason}
                 connection.execute(insert(decisions).values(**row, comment=comment, created_at=now))
-                told = {"policy": task.policy, "status": task.status, "score": task.score, "comment": comment}
+                told: dict[str, Any] = {"policy": task.policy, "comment": comment}
+                if decision in OUTCOMES:  # before it, nobody is to know which images were sampled
+                    told |= {"status": task.status, "score": task.score}
                 audit.append(connection, now, user.name, decision, f"verdict {task.verdict_id}", told)
         return [replace(task, **values) for task in tasks]
 
