@@ -33,15 +33,17 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 demo: install
 	@$(BIN)/poolsieve bundles verify $(BUNDLE)
 	$(BIN)/python examples/demo.py make $(DEMO_OUT)/images
-	@echo 'testing every image individually, to compare with'
-	@$(BIN)/poolsieve moderate $(DEMO_OUT)/images --bundle $(BUNDLE) --scheme individual \
-		--force --out $(DEMO_OUT)/individual.csv > $(DEMO_OUT)/individual.txt
 	$(BIN)/poolsieve moderate $(DEMO_OUT)/images --bundle $(BUNDLE) --seed 0 --out $(DEMO_OUT)/verdicts.csv \
 		--force --contact-sheet $(DEMO_OUT)/flagged.png --report $(DEMO_OUT)/report.html
-	@$(BIN)/python examples/demo.py check $(DEMO_OUT)/individual.csv $(DEMO_OUT)/verdicts.csv
+	@echo
+	@echo 'the same images, judged in four ways:'
+	@$(BIN)/python examples/demo.py ways $(DEMO_OUT)/images $(DEMO_OUT)/ways --bundle $(BUNDLE)
+	@echo
+	$(BIN)/python examples/demo.py pools $(DEMO_OUT)/images $(DEMO_OUT)/pools.html --bundle $(BUNDLE)
 	@echo
 	@echo 'where to look:'
 	@echo '  $(DEMO_OUT)/report.html     flagged images, their grounds and the cost; open it in a browser'
+	@echo '  $(DEMO_OUT)/pools.html      the pools of a hundred images: choose one and see its pools light up'
 	@echo '  $(DEMO_OUT)/flagged.png     contact sheet'
 	@echo '  $(DEMO_OUT)/verdicts.csv    one row for each image'
 	@echo '  $(DEMO_OUT)/images/         crops of photographs from Python packages, and drawn firearms'

@@ -1,14 +1,46 @@
-"""What `make demo` runs: make its images, and say how the verdicts on them compare."""
+"""What `make demo` runs: make its images, judge them in several ways, and show the pools of one chunk."""
 
 from __future__ import annotations
 
+import csv
+import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
-from drawn_firearms.images import IMAGES, compare, make_images
+from drawn_firearms.images import IMAGES, Comparison, compare, make_images
 
 app = typer.Typer(help="Images for a first try: crops of packaged photographs and drawn firearms.")
+
+WAYS: dict[str, dict[str, Any]] = {
+    "each by itself": {"scheme": "individual"},
+    "default plan": {"scheme": "auto"},
+    "pools, adaptive": {"scheme": "adaptive"},
+    "pools, 50×100 + MIP": {"scheme": "oneshot"},
+}
+"""Ways to judge the same images."""
+PREVALENCE = 0.02
+"""Share of bad images that pools are told: 8 of the 400 are drawn firearms."""
+CHUNK = 100
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How one way did.
+
+    Attributes:
+        way: Its name.
+        comparison: Verdicts against what was drawn.
+        cost: Multiply-adds, as a share of testing each image.
+        seconds: From files to verdicts, once everything is loaded.
+    """
+
+    way: str
+    comparison: Comparison
+    cost: float
+    seconds: float
 
 
 @app.command()
@@ -29,6 +61,104 @@ def check(
     """Compare verdicts on these images with what was drawn."""
     for file in verdicts:
         typer.echo(f"{file.name}: {compare(file)}")
+
+
+@app.command()
+def ways(
+    folder: Annotated[Path, typer.Argument(help="The images.")],
+    out: Annotated[Path, typer.Argument(help="Where the verdicts of each way go.")],
+    bundle: Annotated[str, typer.Option(help="Name or folder of a bundle.")] = "firearms",
+) -> None:
+    """Judge the same images in every way, and print what each found and cost."""
+    out.mkdir(parents=True, exist_ok=True)
+    found = [judged(way, folder, out, bundle, **settings) for way, settings in WAYS.items()]
+    typer.echo("\n".join(table_lines(found)))
+
+
+@app.command()
+def pools(
+    folder: Annotated[Path, typer.Argument(help="The images.")],
+    page: Annotated[Path, typer.Argument(help="The page that is written.")],
+    bundle: Annotated[str, typer.Option(help="Name or folder of a bundle.")] = "firearms",
+) -> None:
+    """Judge by the paper's 50 pools of 8 for 100 images; show the pools of the chunk with the most flags."""
+    from PIL import Image
+
+    from poolsieve.bundles import load_bundle
+    from poolsieve.engines import open_engine
+    from poolsieve.images.transforms import plain_view
+    from poolsieve.moderation.pools_page import pools_page
+    from poolsieve.schemes import Chunk, CostMeter, LikelihoodModel, make_scheme
+
+    loaded = load_bundle(bundle)
+    config, engine = loaded.config, open_engine(loaded)
+    scheme = make_scheme("oneshot", config.pool_sizes, prevalence=PREVALENCE)
+    files = sorted(folder.glob("*.jpg"))
+    shown = None
+    for begin in range(0, len(files), CHUNK):
+        some = files[begin : begin + CHUNK]
+        pixels = np.stack([plain_view(Image.open(file), config.input_size, config.squaring) for file in some])
+        chunk = Chunk(
+            engine,
+            LikelihoodModel(loaded.calibration),
+            CostMeter(config.cost),
+            pixels,
+            np.arange(len(some)),
+            len(some),
+            gated=config.merge == "gated",
+        )
+        decision = scheme.decide(chunk, np.random.default_rng(0))
+        if shown is None or decision.flags.sum() > shown[1].flags.sum():
+            shown = some, decision, pixels
+    if shown is None:
+        raise typer.BadParameter(f"{folder} has no images; make them first")
+    some, decision, pixels = shown
+    pictures = [Image.fromarray(image).resize((72, 72)) for image in pixels]
+    title = "The pools of one chunk, and what MIP made of them"
+    page.write_text(pools_page(decision, [file.name for file in some], pictures, title), encoding="utf-8")
+    typer.echo(f"{page}: {int(decision.flags.sum())} of {len(some)} images flagged by their pools")
+
+
+def judged(way: str, folder: Path, out: Path, bundle: str, **settings: Any) -> Judged:
+    """Judge all images in one way."""
+    from poolsieve import Moderator
+
+    moderator = Moderator.load(bundle, seed=0, prevalence=PREVALENCE, **settings)
+    list(moderator.moderate(sorted(folder.glob("*.jpg"))[:CHUNK]))  # compiles what is compiled once
+    run = moderator.new_run()
+    begin = time.perf_counter()
+    verdicts = list(moderator.moderate(folder, run=run))
+    seconds = time.perf_counter() - begin
+    file = out / f"{settings['scheme']}.csv"
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows(
+            [("path", "status"), *((verdict.path, verdict.status) for verdict in verdicts)]
+        )
+    return Judged(way, compare(file), run.totals.meter.share, seconds)
+
+
+def table_lines(found: list[Judged]) -> list[str]:
+    """A table, and in words where pools did worse than the default plan."""
+    lines = [f"{'':<21}{'found':>9}{'false flags':>13}{'cost':>7}{'seconds':>9}"]
+    for one in found:
+        result = one.comparison
+        drawn = f"{len(result.found)} of {len(result.found) + len(result.missed)}"
+        lines.append(
+            f"{one.way:<21}{drawn:>9}{len(result.false_flags):>13}{one.cost:>7.2f}{one.seconds:>9.1f}"
+        )
+    lines.append("cost: multiply-adds, as a share of testing each image by itself")
+    plan = next(one for one in found if one.way == "default plan")
+    for one in found:
+        if not one.way.startswith("pools"):
+            continue
+        worse = [f"costs {one.cost:.2f} where the default plan costs {plan.cost:.2f}"] * (
+            one.cost > plan.cost
+        )
+        missed = len(plan.comparison.found) - len(one.comparison.found)
+        worse += [f"misses {missed} that the default plan finds"] * (missed > 0)
+        if worse:
+            lines.append(f"{one.way}: {' and '.join(worse)}")
+    return lines
 
 
 if __name__ == "__main__":

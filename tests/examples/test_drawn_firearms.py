@@ -128,3 +128,42 @@ def test_the_demo_runs_as_a_script_and_is_not_in_the_package(tmp_path):
     done = subprocess.run([*command, "check", str(table)], capture_output=True, text=True)
     assert done.stdout.startswith("v.csv: 0 of 8 drawn firearms found"), done.stderr
     assert done.stdout.endswith(", 0 of 4 photographs flagged\n")
+
+
+def test_the_ways_of_the_demo_are_compared_and_where_pools_do_worse_is_said():
+    import demo
+
+    def way(name, found, cost):
+        names = tuple("abcdefgh")
+        return demo.Judged(name, images.Comparison(names[:found], names[found:], (), 392), cost, 1.0)
+
+    lines = demo.table_lines(
+        [way("each by itself", 8, 1.0), way("default plan", 7, 0.5), way("pools, adaptive", 6, 0.6)]
+    )
+    assert lines[2].split() == ["default", "plan", "7", "of", "8", "0", "0.50", "1.0"]
+    assert lines[-1] == (
+        "pools, adaptive: costs 0.60 where the default plan costs 0.50 "
+        "and misses 1 that the default plan finds"
+    )
+    better = demo.table_lines([way("default plan", 7, 0.5), way("pools, adaptive", 8, 0.4)])
+    assert better[-1].startswith("cost: ")
+
+
+def test_the_demo_judges_in_every_way_and_shows_pools(tmp_path):
+    script = Path(images.__file__).parents[1] / "demo.py"
+    folder = tmp_path / "images"
+    make_images(folder, images=40)
+
+    def run(*arguments):
+        done = subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    table = run("ways", str(folder), str(tmp_path / "ways"))
+    for name in ("each by itself", "default plan", "pools, adaptive", "pools, 50×100 + MIP"):
+        assert name in table
+    assert sorted(file.stem for file in (tmp_path / "ways").iterdir()) == [
+        *("adaptive", "auto", "individual", "oneshot")
+    ]
+    assert "images flagged by their pools" in run("pools", str(folder), str(tmp_path / "pools.html"))
+    assert "-drawn-" in (tmp_path / "pools.html").read_text()

@@ -1,0 +1,89 @@
+"""The page of a chunk's pools shows the pools that were read, and trusts no name."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+from review_site import browser  # noqa: F401 - a fixture
+
+from poolsieve.moderation.pools_page import pools_page
+from poolsieve.schemes import Chunk, CostMeter, LikelihoodModel, make_scheme
+from poolsieve.schemes.planted import COST, PlantedNetworks, planted_calibration, planted_pixels
+
+BAD = (17, 60)
+
+
+@pytest.fixture(scope="module")
+def decision():
+    pixels = planted_pixels(np.isin(np.arange(100), BAD))
+    chunk = Chunk(
+        PlantedNetworks(),
+        LikelihoodModel(planted_calibration((4, 8))),
+        CostMeter(COST),
+        pixels,
+        np.arange(100),
+        100,
+        gated=True,
+    )
+    return make_scheme("oneshot", (4, 8), prevalence=0.02).decide(chunk, np.random.default_rng(0))
+
+
+def page_of(decision, names=None):
+    names = names or [f"{number}.jpg" for number in range(100)]
+    return pools_page(decision, names, [Image.new("RGB", (8, 8))] * 100, "Pools")
+
+
+def test_it_shows_the_pools_and_readings_of_the_decision(decision):
+    page = page_of(decision)
+    assert np.flatnonzero(decision.flags).tolist() == list(BAD)
+    shown = {
+        (int(pool), int(image)): "some" in more
+        for pool, image, more in re.findall(r'<rect class="p(\d+) i(\d+)( some)?"', page)
+    }
+    members = decision.pooling.pools
+    assert set(shown) == {(pool, image) for pool, row in enumerate(members.tolist()) for image in row}
+    read = decision.readings.counts[0] > 0
+    assert all(some == read[pool] for (pool, _), some in shown.items())
+    assert re.findall(r'class="i(\d+) bad"', page) == [str(image) for image in BAD]
+    assert page.count('<rect class="column"') == len(BAD)
+
+
+def test_choosing_an_image_lights_up_its_pools(decision, browser, tmp_path):  # noqa: F811
+    (tmp_path / "pools.html").write_text(page_of(decision), encoding="utf-8")
+    tab = browser.new_page()
+    said = []
+    tab.on("console", lambda message: said.append(message.text))
+    tab.goto((tmp_path / "pools.html").as_uri())
+
+    def lit(kind):
+        script = f"""[...document.querySelectorAll('label[for^={kind}]')]
+            .filter(label => getComputedStyle(label).outlineStyle == 'solid').map(label => label.htmlFor)"""
+        return {int(name[1:]) for name in tab.evaluate(script)}
+
+    assert lit("p") == lit("i") == set()
+    tab.click("label[for=i17]")
+    assert lit("p") == set(decision.pooling.pools_of[17].tolist())
+    assert lit("i") == {17}
+    assert "17.jpg: flagged" in tab.locator(".told:visible").inner_text()
+    tab.click("label[for=p3]")
+    assert lit("i") == set(decision.pooling.pools[3].tolist())
+    assert said == []
+    tab.close()
+
+
+def test_names_are_text(decision):
+    names = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "\u202egpj.exe", "\udcff.jpg"]
+    page = page_of(decision, names + ["x.jpg"] * 96)
+    assert "<script" not in page
+    assert "<img src=x" not in page
+    assert "\u202e" not in page
+    page.encode()  # undecodable bytes of a name are shown as escapes
+
+
+def test_what_cannot_be_shown_is_said(decision):
+    with pytest.raises(ValueError, match="no pools to show"):
+        page_of(replace(decision, pooling=None))
+    with pytest.raises(ValueError, match="100 images were decided, but there are 1 names"):
+        pools_page(decision, ["a.jpg"], [Image.new("RGB", (8, 8))], "Pools")
