@@ -69,6 +69,20 @@ def test_the_interval_of_sensitivity_holds_the_truth_in_at_least_93_of_100(expec
     assert 0.93 <= found <= (0.975 if expected >= 7 else 1.0), found
 
 
+@pytest.mark.parametrize("expected", [(0.5, 0.5), (0.5, 5), (1, 10), (5, 5)])
+def test_the_interval_of_sensitivity_holds_the_truth_when_the_rate_was_changed(expected):
+    rates, rng = (0.01, 0.2), np.random.default_rng(1)
+    missed = [round(number / rate) for number, rate in zip(expected, rates, strict=True)]
+    truth, covered = 900 / (900 + sum(missed)), 0.0
+    for seen in np.ndindex(25, 25):
+        chance = float(np.prod(stats.binom.pmf(seen, missed, rates)))
+        if chance > 1e-4:
+            clear = [SampledClear(1 / rate, 5000, 5000, one) for rate, one in zip(rates, seen, strict=True)]
+            found = sensitivity(1100, 1100, 900, clear, rng)
+            covered += chance * (found.low <= truth <= found.high)
+    assert covered >= 0.93
+
+
 @pytest.mark.parametrize(("missed", "rate"), [(100, 0.1)])
 def test_flags_that_wait_widen_the_interval_of_sensitivity_as_they_should(missed, rate):
     assert 0.93 <= coverage(missed, rate, flagged=1100, decided=300) <= 0.975

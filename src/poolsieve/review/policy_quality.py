@@ -49,9 +49,10 @@ def sensitivity(
 
     The interval takes quantiles of draws: flags that nobody has decided yet from the beta-binomial
     distribution with Jeffreys' prior; missed images that nobody has looked at from the Poisson distribution
-    whose mean is gamma distributed, on one scale for all weights (Fay and Feuer 1997). The gamma's shape is
-    the misses seen + 1/4 for the upper end and + 3/4 for the lower: halfway between Garwood's exact interval
-    (+ 0, + 1), which is too wide, and Jeffreys' (+ 1/2), which holds the truth in 90 of 100 cases at worst.
+    whose mean is a sum of gamma distributed ones, one for each rate with the misses seen as its shape. To it
+    comes a step of 1/4 miss at the smallest weight for the upper end, of 3/4 at the largest for the lower
+    (Fay and Feuer 1997 take 0 and 1, which is exact for one rate, and too wide; Jeffreys' 1/2 is too narrow).
+    The step was chosen by coverage, among ten intervals for one rate.
 
     Args:
         flagged: Flagged images.
@@ -74,19 +75,24 @@ def sensitivity(
     if found + missed == 0:
         return Estimate(math.nan, math.nan, math.nan)
     rest = bad + rng.binomial(flagged - decided, rng.beta(bad + 0.5, decided - bad + 0.5, _DRAWS))
-    numbers = np.array([one.decided for one in looked], dtype=np.float64)
-    # One scale for all: that of the misses, or of what was looked at if nothing was missed.
-    scale = float(scales**2 @ misses) / missed if missed else float(scales @ numbers / numbers.sum())
-    few, many = (_missed_draws(missed / scale, scale, step, rng) for step in (_STEP, 1 - _STEP))
+    few = _missed_draws(scales, misses, _STEP, float(scales.min()), rng)
+    many = _missed_draws(scales, misses, 1 - _STEP, float(scales.max()), rng)
     low, high = np.quantile(_share(rest, many), 0.025), np.quantile(_share(rest, few), 0.975)
     value = found / (found + missed)
     return Estimate(value, min(float(low), value), max(float(high), value))
 
 
-def _missed_draws(seen: float, scale: float, step: float, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Missed images: those seen in the sample, and the others that a count of so many lets expect."""
-    unseen = rng.poisson((scale - 1) * rng.gamma(seen + step, 1.0, _DRAWS))
-    result: NDArray[np.float64] = np.float64(seen) + unseen.astype(np.float64)
+def _missed_draws(
+    scales: NDArray[np.float64],
+    misses: NDArray[np.int64],
+    step: float,
+    scale: float,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Missed images: those seen, the others that they let expect, and a step of a miss on one scale."""
+    means = (scales - 1) @ rng.standard_gamma(misses[:, None], (len(scales), _DRAWS))
+    means += (scale - 1) * rng.standard_gamma(step, _DRAWS)
+    result: NDArray[np.float64] = float(misses.sum()) + rng.poisson(means).astype(np.float64)
     return result
 
 
