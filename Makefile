@@ -92,7 +92,7 @@ bench-moderate: install-dev
 	@test -n "$(BUNDLE)" -a -n "$(TASK)" || { echo "make bench-moderate BUNDLE=folder TASK=table.csv"; exit 2; }
 	$(BIN)/python benchmarks/moderate.py $(BUNDLE) $(TASK)
 
-# The paper's experiments with the bundles that come with poolsieve, into docs/paper-experiments.md. TASKS is the
+# The paper's experiments with the bundles that come with poolsieve, into experiments/paper-experiments.md. TASKS is the
 # folder of their tables; a run that was interrupted goes on.
 TASKS ?= ../shared/data/tasks
 PAPER_IMAGES ?= 20000

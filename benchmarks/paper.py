@@ -1,4 +1,4 @@
-"""The paper's experiments with given bundles, written into docs/paper-experiments.md with their figures.
+"""The paper's experiments with given bundles, written into a Markdown page with their figures.
 
     python benchmarks/paper.py firearms=firearms.csv cars=cars_offtopic.csv --images 20000
 
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--engine", default="auto")
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--page", type=Path, default=Path("docs/paper-experiments.md"))
+    parser.add_argument("--page", type=Path, default=Path("experiments/paper-experiments.md"))
     parser.add_argument("--figures", type=Path, default=Path("docs/figures"))
     parser.add_argument("--reports", type=Path, help="also write an HTML report of each bundle below here")
     parser.add_argument("--cache-dir", type=Path, default=Path("runs/evaluation-cache"))

@@ -96,7 +96,7 @@ RECIPES = {
         ),
         {"individual.auc": 0.97},
     ),
-    "firearms-offtopic": Recipe(  # for docs/results.md; not shipped
+    "firearms-offtopic": Recipe(  # for experiments/; not shipped
         "firearms_offtopic.csv",
         replace(
             _TUNED,

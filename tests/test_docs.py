@@ -14,9 +14,10 @@ from poolsieve.schemes import Glance, Pools, Scheme, Test, list_schemes, list_st
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINKED = [*PAGES, *sorted((ROOT / "experiments").glob("*.md"))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
         if not target.startswith("http"):
@@ -30,7 +31,7 @@ def _anchors(page):
     return {re.sub(r"[^\w\- ]", "", name).replace(" ", "-") for name in names}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.name)
 def test_anchors_are_headings(page):
     for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]*)\)", page.read_text()):
         assert anchor in _anchors(page.parent / target if target else page), f"{page.name}: {target}#{anchor}"

@@ -75,7 +75,7 @@ def firearms(tmp_path_factory):
 def test_as_many_firearms_are_found_in_every_shape(firearms, moderator):
     """The same firearms in all shapes, so that only the few count whose verdicts differ.
 
-    On all 466 each shape loses .2 to .4 points (docs/results.md). Of 150, one point of four shapes together
+    On all 466 each shape loses .2 to .4 points (experiments/). Of 150, one point of four shapes together
     is 6 firearms net; of a single shape it is 1.5, and chance moves that by about as many.
     """
     squares, files = firearms
