@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
-from review_site import browser  # noqa: F401 - a fixture
 
 from poolsieve.moderation.pools_page import pools_page
 from poolsieve.schemes import Chunk, CostMeter, LikelihoodModel, make_scheme
@@ -48,29 +47,6 @@ def test_it_shows_the_pools_and_readings_of_the_decision(decision):
     assert all(some == read[pool] for (pool, _), some in shown.items())
     assert re.findall(r'class="i(\d+) bad"', page) == [str(image) for image in BAD]
     assert page.count('<rect class="column"') == len(BAD)
-
-
-def test_choosing_an_image_lights_up_its_pools(decision, browser, tmp_path):  # noqa: F811
-    (tmp_path / "pools.html").write_text(page_of(decision), encoding="utf-8")
-    tab = browser.new_page()
-    said = []
-    tab.on("console", lambda message: said.append(message.text))
-    tab.goto((tmp_path / "pools.html").as_uri())
-
-    def lit(kind):
-        script = f"""[...document.querySelectorAll('label[for^={kind}]')]
-            .filter(label => getComputedStyle(label).outlineStyle == 'solid').map(label => label.htmlFor)"""
-        return {int(name[1:]) for name in tab.evaluate(script)}
-
-    assert lit("p") == lit("i") == set()
-    tab.click("label[for=i17]")
-    assert lit("p") == set(decision.pooling.pools_of[17].tolist())
-    assert lit("i") == {17}
-    assert "17.jpg: flagged" in tab.locator(".told:visible").inner_text()
-    tab.click("label[for=p3]")
-    assert lit("i") == set(decision.pooling.pools[3].tolist())
-    assert said == []
-    tab.close()
 
 
 def test_names_are_text(decision):
