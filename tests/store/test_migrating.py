@@ -1,3 +1,4 @@
+import sqlite3
 import threading
 
 import pytest
@@ -34,6 +35,16 @@ def test_many_that_start_at_once_make_the_tables_once(empty_database):
     assert problems == []
     with Store(empty_database) as store:
         assert store.audit.verify().whole and store.audit.head()[0] == 6
+
+
+def test_a_file_that_another_is_writing_to_is_waited_for(tmp_path):
+    other = sqlite3.connect(tmp_path / "s.sqlite", check_same_thread=False, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")  # SQLite does not wait for this one when it switches to writing ahead
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        sqlite3.connect(tmp_path / "s.sqlite").execute("PRAGMA journal_mode=WAL")
+    threading.Timer(0.2, lambda: other.execute("ROLLBACK")).start()
+    with Store(tmp_path / "s.sqlite") as store:
+        assert store.audit.verify().whole
 
 
 def test_an_older_store_names_the_command_and_a_newer_one_is_refused(store_url):

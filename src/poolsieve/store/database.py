@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from sqlalchemy.exc import ArgumentError
 
 DEFAULT_URL = "sqlite:///poolsieve-data/poolsieve.sqlite"
 _BUSY_SECONDS = 60.0
+_SWITCH_SECONDS = 0.01
 _WRITES = "poolsieve_writes"
 
 
@@ -90,8 +92,21 @@ class Database:
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # so that transactions begin where we say, and hold what we say
-    for pragma in ("journal_mode=WAL", "foreign_keys=ON"):
-        connection.execute(f"PRAGMA {pragma}")
+    connection.execute("PRAGMA foreign_keys=ON")
+    _write_ahead(connection)
+
+
+def _write_ahead(connection: Any) -> None:
+    """Switch to WAL, which SQLite refuses at once, without its time-out, while another one writes or closes."""
+    tries = int(_BUSY_SECONDS / _SWITCH_SECONDS)
+    for last in (*(False,) * tries, True):
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if last or error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+        time.sleep(_SWITCH_SECONDS)
 
 
 def _begin_sqlite(connection: Connection) -> None:
