@@ -55,13 +55,14 @@ def test_signing_out_ends_the_session(client, people):
     assert visitor.get("/").url.path == "/sign-in"
 
 
-def test_cookies_are_out_of_reach_of_scripts_and_other_sites(client, people):
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_cookies_are_for_this_site_alone_and_by_https_if_the_page_is(client, people, scheme):
     visitor = client()
-    csrf = visitor.token("/sign-in")
-    fields = {"csrf": csrf, "name": "lead", "password": PASSWORD}
-    answer = visitor.post("/sign-in", data=fields, follow_redirects=False)
+    place = f"{scheme}://testserver/sign-in"
+    fields = {"csrf": visitor.token(place), "name": "lead", "password": PASSWORD}
+    answer = visitor.post(place, data=fields, follow_redirects=False)
     made = next(line for line in answer.headers.get_list("set-cookie") if "poolsieve_session" in line)
-    assert "HttpOnly" in made and "SameSite=lax" in made
+    assert "HttpOnly" in made and "SameSite=lax" in made and ("Secure" in made) == (scheme == "https")
 
 
 def test_there_are_posts_to_try():
@@ -79,6 +80,7 @@ def test_nothing_is_changed_without_the_token_of_the_session(client, store, peop
             answer = visitor.post(filled(path), data=fields)
             assert answer.status_code in (403, 422), path
             whole = {**fields, "password": PASSWORD, "text": "t", "policy": "firearms", "threshold": "0.9"}
+            whole |= {"prevalence": "0.1"}
             whole |= {"sampling_percent": "1", "thumbnail_days": "1", "lease_minutes": "1", "scopes": "jobs"}
             assert visitor.post(filled(path), data=whole).status_code == 403, path
             header = visitor.post(filled(path), data=whole, headers={"X-CSRF-Token": token.encode()})
@@ -103,6 +105,7 @@ def test_a_form_of_another_site_is_refused_even_with_the_token(client, people):
         ("/audit.jsonl", None, "lead"),
         ("/?reason=escalated", None, "lead"),
         ("/how-well/threshold", {"policy": "firearms", "threshold": "0.7"}, "lead"),
+        ("/how-well/plan", {"policy": "firearms", "prevalence": "0.1"}, "lead"),
         (
             "/settings/organisation",
             {"sampling_percent": "5", "thumbnail_days": "3", "lease_minutes": "5"},

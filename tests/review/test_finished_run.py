@@ -6,17 +6,22 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from io import BytesIO
+from pathlib import Path
 
+import boto3
 import httpx
 import numpy as np
 import pytest
 from PIL import Image
 from review_site import drawn_jpeg
+from s3_server import CREDENTIALS, running_server
 
 from poolsieve.distributed import RunFolder, RunSettings
 from poolsieve.distributed.listing import ListedImage
+from poolsieve.images import locations
 from poolsieve.moderation.verdict_files import write_verdicts
 from poolsieve.moderation.verdicts import Verdict
 from poolsieve.review.finished_run import Judged, open_run, store_path, write_decisions
@@ -118,36 +123,79 @@ def test_a_review_goes_on_and_that_of_another_table_is_refused(run):
         opened(run)
 
 
-@pytest.mark.parametrize("parted", [False, True], ids=["table", "run in parts"])
-def test_the_command_serves_the_page_and_writes_every_decision_at_once(run, parted):
-    table, folder, found = run
-    given = [str(in_parts(found, table.parent / "run-1", folder))] if parted else [str(table), str(folder)]
-    command = [sys.executable, "-m", "poolsieve", "review", *given, "--sample", "0"]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+@contextmanager
+def reviewing(*given, folder, **environment):
+    """What `poolsieve review` says until it waits, and its process."""
+    command = [sys.executable, "-m", "poolsieve", "review", *map(str, given), "--sample", "0"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **environment}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder) as process:
         try:
             said = ""
             while "Ctrl-C" not in said:
                 line = process.stdout.readline()
                 assert line, "it ended"
                 said += line
-            address = re.search(r"open (\S+)", said).group(1)
-            base = address.rpartition("/enter/")[0]
-            with httpx.Client(follow_redirects=True, timeout=60) as visitor:
-                assert visitor.get(f"{base}/enter/guess").status_code == 404
-                assert visitor.get(base).url.path == "/sign-in"
-                text = visitor.get(address).text
-                assert text.count('class="card task"') == 3
-                assert "no picture" not in said
-                token = re.search(r'name="csrf" value="([^"]*)"', text).group(1)
-                fields = {"csrf": token, "tasks": ["1", "2"], "decision": "approve"}
-                assert visitor.post(f"{base}/decide", data=fields).status_code == 200
-            assert len((table.parent / "decisions.csv").read_text().splitlines()) == 3
-            process.send_signal(signal.SIGINT)
-            assert "2 decisions in" in process.stdout.read()
+            yield said, process
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize("parted", [False, True], ids=["table", "run in parts"])
+def test_the_command_serves_the_page_and_writes_every_decision_at_once(run, parted):
+    table, folder, found = run
+    given = [in_parts(found, table.parent / "run-1", folder)] if parted else [table, folder]
+    with reviewing(*given, folder=table.parent) as (said, process):
+        address = re.search(r"open (\S+)", said).group(1)
+        base = address.rpartition("/enter/")[0]
+        with httpx.Client(follow_redirects=True, timeout=60) as visitor:
+            assert visitor.get(f"{base}/enter/guess").status_code == 404
+            assert visitor.get(base).url.path == "/sign-in"
+            text = visitor.get(address).text
+            assert text.count('class="card task"') == 3
+            assert "no picture" not in said
+            token = re.search(r'name="csrf" value="([^"]*)"', text).group(1)
+            fields = {"csrf": token, "tasks": ["1", "2"], "decision": "approve"}
+            assert visitor.post(f"{base}/decide", data=fields).status_code == 200
+        assert len((table.parent / "decisions.csv").read_text().splitlines()) == 3
+        process.send_signal(signal.SIGINT)
+        assert "2 decisions in" in process.stdout.read()
     assert process.returncode == 0
+
+
+def test_a_run_in_a_bucket_is_reviewed_in_a_browser(run, page, monkeypatch, tmp_path):
+    _, photos, found = run
+    with running_server() as server:
+        for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": server}.items():
+            monkeypatch.setenv(name, value)
+        locations._store.cache_clear()
+        client = boto3.client("s3")
+        client.create_bucket(Bucket="uploads")
+        for file in photos.iterdir():
+            client.put_object(Bucket="uploads", Key=f"in/{file.name}", Body=file.read_bytes())
+        there = [replace(one, path=f"s3://uploads/in/{Path(one.path).name}") for one in found]
+        in_parts(there, "s3://uploads/run-1", "s3://uploads/in/")
+        with reviewing("s3://uploads/run-1", folder=tmp_path) as (said, process):
+            assert "3 images to review" in said and "no picture" not in said
+            visitor = page(re.search(r"open (\S+)/enter", said).group(1))
+            visitor.page.goto(re.search(r"open (\S+)", said).group(1))
+            visitor.page.wait_for_load_state("networkidle")
+            names = [one.inner_text() for one in visitor.page.query_selector_all(".grid .name")]
+            assert sorted(names) == [f"s3://uploads/in/{number}.jpg" for number in (2, 5, 7)]
+            shown = "[...document.querySelectorAll('img.picture')].map(one => one.naturalWidth)"
+            assert all(width > 0 for width in visitor.page.evaluate(shown))
+            assert not [url for url in visitor.requests if "/picture/" in url and "blur=true" not in url]
+            for key in ("r", "a"):
+                with visitor.page.expect_navigation():
+                    visitor.page.keyboard.press(key)
+            rows = list(csv.DictReader((tmp_path / "decisions.csv").open(newline="")))
+            assert [(row["path"], row["decision"]) for row in rows] == [
+                ("s3://uploads/in/7.jpg", "rejected"),
+                ("s3://uploads/in/5.jpg", "approved"),
+            ]
+            assert visitor.problems == []
+            process.send_signal(signal.SIGINT)
+            assert "2 decisions in" in process.stdout.read()
+    locations._store.cache_clear()
 
 
 def test_a_table_that_is_none_makes_no_store(tmp_path):

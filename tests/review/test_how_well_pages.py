@@ -3,7 +3,12 @@
 import re
 
 import pytest
-from review_site import add_people, fill
+from review_site import Client, add_people, fill
+
+from poolsieve.planning.plans import Plan
+from poolsieve.review import review_app
+from poolsieve.review.plan_offers import Offers
+from poolsieve.statistics import Estimate
 
 
 @pytest.fixture
@@ -40,7 +45,7 @@ def test_a_promise_is_kept_or_broken_and_flags_that_wait_are_told(client, store)
     for promise, word in ((0.7, "kept"), (0.9, "broken")):
         store.settings.set("test", {"promises": {"firearms": {"sensitivity": promise, "threshold": 0.35}}})
         text = client("lead").get("/how-well").text
-        assert f">{word}</b>" in text and "from a score of <b>0.35</b>" in text
+        assert f">{word}</b>" in text and "above a score of <b>0.35</b>" in text
         assert "for its own threshold" not in text
     store.settings.set("test", {"thresholds": {"firearms": 0.6}})
     assert "for its own threshold" in client("lead").get("/how-well").text
@@ -57,6 +62,84 @@ def test_a_threshold_is_applied_by_a_person_and_is_in_the_audit(client, decided)
     assert lead.submit("/how-well/threshold", policy="none", threshold="0.7").status_code == 404
     lead.submit("/how-well/threshold", policy="firearms", threshold="")
     assert decided.settings.get("thresholds") == {}
+
+
+class Planner:
+    """Has two plans to offer once it was asked to compare, beside the one in force."""
+
+    def __init__(self):
+        self.started = None
+
+    def has(self, policy):
+        return policy == "firearms"
+
+    def being_compared(self, policy):
+        return False
+
+    def offers(self, policy, prevalence, *, start=False):
+        self.started = prevalence if start else self.started
+        if self.started is None:
+            return None
+        return Offers("ab" * 32, 0.5, [plan(0.8, 0.2), plan(0.9, 0.3), plan(0.97, 0.6)], (100, 200))
+
+
+def plan(sensitivity, cost):
+    sure = [Estimate(value, value, value) for value in (sensitivity, 0.98, cost, 0.0)]
+    return Plan("glance", {"chunk": 64, "threshold": 0.4}, 0.5, *sure)
+
+
+@pytest.mark.parametrize(("promised", "suggested"), [(0.95, 0.97), (0.9, 0.9)])
+def test_a_plan_is_suggested_and_applied_by_a_person(decided, promised, suggested):
+    """After a broken promise one that promises more, else one that promises as much for less."""
+    decided.settings.set(
+        "test",
+        {
+            "promises": {
+                "firearms": {"sensitivity": promised, "cost": 0.5, "prevalence": 0.5, "plan": "glance (x)"}
+            },
+            "thresholds": {"firearms": 0.7},
+        },
+    )
+    if promised == 0.95:  # all clear images are looked at, so that what was missed is known
+        decided.users.add("eve", "long enough to sign in", "lead")
+        for number in range(41, 61):
+            decided.verdicts.decide("eve", decided.tasks.get(number).verdict_id, "reject")
+    app = review_app(decided, plans=Planner())
+    with Client(app) as lead, Client(app) as reviewer:
+        lead.sign_in("lead"), reviewer.sign_in("reviewer")
+        text = reviewer.get("/how-well").text
+        assert "Another plan" in text and "compare plans" not in text
+        fields = dict(re.findall(r'name="(policy|prevalence)" value="([^"]*)"', lead.get("/how-well").text))
+        assert reviewer.submit("/how-well/plans", **fields).status_code == 403
+        text = lead.submit("/how-well/plans", **fields).text
+        assert "100 bad and 200 clear images" in text and "as people found" in text
+        row = re.search(r'<tr class="good">.*?</tr>', text, re.S).group()
+        share = float(fields["prevalence"])
+        assert f"{suggested:.1%}" in row and f"{1000 * share * (1 - suggested):.2f}" in row
+        assert f"{1000 * (share * suggested + (1 - share) * 0.02):.1f}" in row
+        key = re.search(r'name="key" value="([^"]*)"', row).group(1)
+        assert reviewer.submit("/how-well/plan", **fields, key=key).status_code == 403
+        assert lead.submit("/how-well/plan", **fields, key="another").status_code == 409
+        assert lead.submit("/how-well/plan", **{**fields, "policy": "none"}, key=key).status_code == 404
+        assert decided.settings.get("plans") == {}
+        text = lead.submit("/how-well/plan", **fields, key=key).text
+        assert "as was applied here" in text
+        applied = decided.settings.get("plans")["firearms"]
+        assert (
+            applied["bundle"] == "ab" * 32 and Plan.from_json(applied["plan"]).sensitivity.value == suggested
+        )
+        assert decided.settings.get("thresholds") == {}  # a plan brings its own
+        told = {entry.subject: entry.actor for entry in decided.audit.newest(2)}
+        assert told == {"setting plans": "lead", "setting thresholds": "lead"}
+        lead.submit("/how-well/plan", **fields)
+        assert decided.settings.get("plans") == {}
+
+
+def test_without_a_service_there_is_nothing_to_apply_a_threshold_to(decided):
+    with Client(review_app(decided, entrance="secret")) as visitor:
+        visitor.get("/enter/secret")
+        text = visitor.get("/how-well").text
+        assert "75.0%" in text and "how-well/threshold" not in text and "moderate --threshold" in text
 
 
 def test_the_dashboard_tells_rate_cost_fill_and_plan(client, decided):

@@ -143,3 +143,22 @@ def test_filters_narrow_the_queue(client, store, people):  # noqa: F811
     assert lead.get("/?low=high").status_code == 400
     assert lead.get("/?order=name").status_code == 400
     assert len(tasks_of(lead.get("/?age=hour&order=newest").text)) == 8
+
+
+def test_filters_last_through_decisions_undo_and_single_images(client, store, people):  # noqa: F811
+    fill(store, flagged=6)
+    lead = client("lead")
+    text = lead.get("/?low=0.602&high=0.604&order=oldest").text
+    mine = tasks_of(text)
+    assert len(mine) == 3
+    action = re.search(r'id="decide" method="post" action="([^"]*)"', text).group(1).replace("&amp;", "&")
+    after = lead.submit(action, tasks=mine[0], decision="approve")
+    assert tasks_of(after.text) == mine[1:] and "order=oldest" in str(after.url)
+    one = lead.get("/next?low=0.602&high=0.604&order=oldest")
+    assert one.url.path == f"/task/{mine[1]}"
+    action = re.search(r'id="decide"[^>]*action="([^"]*)"', one.text).group(1).replace("&amp;", "&")
+    assert lead.submit(action, tasks=mine[1], decision="reject", view="single").url.path == f"/task/{mine[2]}"
+    back = re.search(r'action="(/undo[^"]*)"', one.text).group(1).replace("&amp;", "&")
+    assert "low=0.602" in str(lead.submit(back, view="single").url)
+    hostile = lead.get('/?key="><script>&order=oldest').text
+    assert "<script>" not in hostile.replace("<script src", "")

@@ -6,10 +6,31 @@ from pathlib import Path
 import pytest
 from review_site import fill
 
+from poolsieve.planning.plans import Plan
 from poolsieve.review import review_app
+from poolsieve.review.plan_offers import Offers
+from poolsieve.statistics import Estimate
 
 AXE = Path(__file__).with_name("axe.min.js")
 SCREENS = ["/", "/task/1", "/audit", "/how-well", "/dashboard", "/settings"]
+
+
+PROMISE = {"sensitivity": 0.9, "cost": 0.5, "prevalence": 0.1, "plan": "glance (threshold 0.5)"}
+
+
+class Planner:
+    """Has compared two plans."""
+
+    def has(self, policy):
+        return True
+
+    def being_compared(self, policy):
+        return False
+
+    def offers(self, policy, prevalence, *, start=False):
+        sure = [Estimate(value, value, value) for value in (0.95, 0.98, 0.4, 0.0)]
+        plans = [Plan("glance", {"clear_below": bound}, 0.1, *sure) for bound in (0.001, 0.002)]
+        return Offers("ab" * 32, 0.1, plans, (100, 200))
 
 
 def held(visitor):
@@ -75,9 +96,15 @@ def test_two_reviewers_never_get_the_same_task_until_a_lease_runs_out(store, clo
 def test_nothing_is_shown_unblurred_before_it_is_asked_for(small_store, alone, page):
     fill(small_store, flagged=4, clear=2)
     visitor = page(alone).sign_in("lead")
-    for screen in SCREENS:
+    lead = next(user for user in small_store.users.all() if user.name == "lead")
+    small_store.tasks.hold(lead, 2, 60)
+    small_store.tasks.decide(lead, [2], "reject")
+    for screen in (*SCREENS, "/task/2", "/next", "/?order=newest"):
         visitor.go(screen)
+        visitor.page.mouse.wheel(0, 4000)  # pictures are loaded when they come into view
         visitor.page.wait_for_load_state("networkidle")
+    asked = {url.split("/picture/")[1].split("?")[0] for url in visitor.requests if "/picture/" in url}
+    assert asked == {str(number) for number in range(1, 7)}
     assert plain_pictures(visitor) == []
     visitor.go("/task/1")
     with visitor.page.expect_response(lambda answer: "blur=false&grey=true" in answer.url):
@@ -194,14 +221,28 @@ def test_the_policy_stops_a_script_that_got_into_a_page(small_store, alone, page
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_axe_finds_no_serious_fault_and_nothing_sticks_out(small_store, alone, page, width, scheme):
+def test_axe_finds_no_serious_fault_and_nothing_sticks_out(small_store, served, page, width, scheme):
+    """On every screen, with all that can stand on it: filters, decisions, comments, suggestions, errors."""
     fill(small_store, flagged=6, clear=2)
-    visitor = page(alone, viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
+    small_store.settings.set("test", {"promises": {"firearms": PROMISE}})
+    admin = next(user for user in small_store.users.all() if user.name == "admin")
+    small_store.verdicts.comment("lead", small_store.tasks.get(2).verdict_id, "is it one?")
+    small_store.tasks.hold(admin, 2, 60)
+    small_store.tasks.decide(admin, [2], "reject", "it is")
+    small_store.keys.create("admin", "uploads")
+    url = served(review_app(small_store, live=lambda: {"images in the service": 3}, plans=Planner()))
+    invited = f"/join/{small_store.users.invite('admin', 'lead')}"
+    visitor = page(url, viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
     faults = {}
-    for screen in ("/sign-in", *SCREENS):
-        if screen == "/":
+    shown = ["/?order=newest&low=0.1", "/task/2", "/audit?verify=true&actor=admin", "/nothing"]
+    for screen in ("/sign-in", invited, *SCREENS, *shown, "help"):
+        if screen == SCREENS[0]:
             visitor.sign_in("admin")
-        visitor.go(screen)
+        visitor.go("/task/1" if screen == "help" else screen)
+        if screen == "help":
+            visitor.page.evaluate("document.getElementById('help').showModal()")
+        for summary in visitor.page.query_selector_all("details:not([open]) summary"):
+            summary.click()
         visitor.page.add_script_tag(path=AXE)
         found = visitor.page.evaluate("axe.run()")
         faults[screen] = [
@@ -211,4 +252,8 @@ def test_axe_finds_no_serious_fault_and_nothing_sticks_out(small_store, alone, p
         ]
         wide = visitor.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{screen} is {wide} pixels too wide"
+        if width == 390 and screen in SCREENS:
+            lines = "new Set([...document.querySelectorAll('{}')].map(one => one.offsetTop)).size"
+            assert visitor.page.evaluate(lines.format("nav a")) == 1
+            assert visitor.page.evaluate(lines.format("#decide button[name=decision]")) <= 1
     assert all(not found for found in faults.values()), faults

@@ -20,7 +20,7 @@ from poolsieve.review import (
     signing_in,
 )
 from poolsieve.review.access import SignInNeeded, check_form
-from poolsieve.review.site import COOKIE, Site, assets, moved, page, site_of
+from poolsieve.review.site import COOKIE, PlanComparison, Site, assets, moved, page, prepare, site_of
 from poolsieve.store import LeaseLostError, Store, Task
 
 HEADERS = {
@@ -42,6 +42,7 @@ def review_app(
     *,
     picture: Callable[[Task], bytes | None] | None = None,
     live: Callable[[], Mapping[str, Any]] | None = None,
+    plans: PlanComparison | None = None,
     entrance: str | None = None,
     decided: Callable[[], object] = lambda: None,
     secure: bool = False,
@@ -52,12 +53,14 @@ def review_app(
         store: What it shows and where decisions go.
         picture: The JPEG of a task's image; by default the thumbnail in the store.
         live: What the running service knows at this moment, for the dashboard: names and values.
+        plans: Compares plans that its policies could follow.
         entrance: The secret of a link, `/enter/SECRET`, that lets its holder in without a password.
         decided: Called after decisions have changed.
-        secure: Cookies are sent by https only; set it wherever the page is reached by https.
+        secure: Cookies are sent by https only, as they are anyway once the page is reached by https.
     """
     app = FastAPI(dependencies=[Depends(check_form)], openapi_url=None, docs_url=None, redoc_url=None)
-    app.state.site = Site(store, picture or _stored(store), live, entrance, decided, secure)
+    app.state.site = Site(store, picture or _stored(store), live, plans, entrance, decided, secure)
+    prepare()
     for part in PARTS:
         app.include_router(part.routes)
 

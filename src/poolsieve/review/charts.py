@@ -8,7 +8,7 @@ from markupsafe import Markup, escape
 
 from poolsieve.statistics import Estimate
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 640, 180, 56, 24, 10, 10
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 440, 170, 50, 24, 10, 10
 
 
 def line_chart(

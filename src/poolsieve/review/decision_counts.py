@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Integer, case, cast, func, select
 
 from poolsieve.review.policy_quality import SampledClear
+from poolsieve.review.thresholds import DecidedImages
+from poolsieve.schemes.stages import BY_INDIVIDUAL
 from poolsieve.store import Store
-from poolsieve.store.schema import chunks, review_tasks
+from poolsieve.store.schema import chunks, review_tasks, verdicts
 
 _MOST_SCORES = 20_000
 
@@ -52,15 +55,51 @@ def outcomes(store: Store, policy: str, since: float) -> DecisionCounts:
     return DecisionCounts(total, decided_number, bad, clear)
 
 
-def decided_scores(store: Store, policy: str, since: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Scores of decided flags, the newest ones, and whether they were rejected."""
+def decided_images(
+    store: Store, policy: str, since: float, seen: DecisionCounts
+) -> tuple[DecidedImages, DecidedImages]:
+    """Decided flags, the newest ones, and decided sampled clear images; what waits counts like what does not.
+
+    Args:
+        store: Where they are.
+        policy: Of this one.
+        since: Since then.
+        seen: The same in numbers.
+    """
     table = review_tasks.c
-    wanted = (table.policy == policy) & (table.status == "flagged") & (table.created_at >= since)
-    query = select(table.score, table.outcome).where(wanted & table.outcome.is_not(None))
+    wanted = (table.policy == policy) & (table.created_at >= since) & table.outcome.is_not(None)
+    newest = table.decided_at.desc()
+    flags = select(table.score, table.outcome).where(wanted & (table.status == "flagged"))
+    tested = case((verdicts.c.decided_by == BY_INDIVIDUAL, table.score))
+    clear = select(tested.label("score"), table.outcome, table.weight).join(
+        verdicts, verdicts.c.id == table.verdict_id
+    )
+    clear = clear.where(wanted & (table.status == "clear"))
     with store.database.reading() as connection:
-        rows = connection.execute(query.order_by(table.decided_at.desc()).limit(_MOST_SCORES)).all()
-    scores = np.array([row.score for row in rows], dtype=np.float64)
-    return scores, np.array([row.outcome == "rejected" for row in rows], dtype=bool)
+        flagged_rows = connection.execute(flags.order_by(newest).limit(_MOST_SCORES)).all()
+        clear_rows = connection.execute(clear.order_by(newest).limit(_MOST_SCORES)).all()
+    more = {one.weight: one.weight * one.sampled / one.decided for one in seen.clear if one.decided}
+    each = seen.flagged / max(len(flagged_rows), 1)
+    return (
+        _decided(flagged_rows, [each] * len(flagged_rows)),
+        _decided(clear_rows, [more[row.weight] for row in clear_rows]),
+    )
+
+
+def _decided(rows: Sequence[Any], weights: list[float]) -> DecidedImages:
+    return DecidedImages(
+        np.array([row.score for row in rows], dtype=np.float64),  # NULL becomes NaN
+        np.array([row.outcome == "rejected" for row in rows], dtype=bool),
+        np.array(weights, dtype=np.float64),
+    )
+
+
+def prevalence(seen: DecisionCounts, images: int) -> float:
+    """Share of bad images among all, as people found; NaN if nobody has decided yet."""
+    if not images or not seen.decided or not any(one.decided for one in seen.clear):
+        return math.nan
+    missed = sum(one.weight * one.sampled * one.bad / one.decided for one in seen.clear if one.decided)
+    return min(1.0, (seen.flagged * seen.bad / seen.decided + missed) / images)
 
 
 def policies(store: Store) -> list[str]:

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.statistics import Estimate, Proportion, proportion
+from poolsieve.statistics import Estimate, Proportion, mid_p
 
 _DRAWS = 20_000
-_STEP = 0.25
+_EXACT = 0.6
+"""Weight of the exact end of an interval against the end with one miss more or less; 1/2 is mid-p's, whose
+coverage falls to 91.6 of 100 at three to four expected misses where this one's stays above 94."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,8 @@ class SampledClear:
 
 
 def precision(decided: int, bad: int) -> Proportion:
-    """Share of the decided flags that people rejected, with Wilson's 95% interval."""
-    return proportion(bad, decided)
+    """Share of the decided flags that people rejected, with the mid-p 95% interval."""
+    return mid_p(bad, decided)
 
 
 def sensitivity(
@@ -49,10 +51,10 @@ def sensitivity(
 
     The interval takes quantiles of draws: flags that nobody has decided yet from the beta-binomial
     distribution with Jeffreys' prior; missed images that nobody has looked at from the Poisson distribution
-    whose mean is a sum of gamma distributed ones, one for each rate with the misses seen as its shape. To it
-    comes a step of 1/4 miss at the smallest weight for the upper end, of 3/4 at the largest for the lower
-    (Fay and Feuer 1997 take 0 and 1, which is exact for one rate, and too wide; Jeffreys' 1/2 is too narrow).
-    The step was chosen by coverage, among ten intervals for one rate.
+    whose mean is a sum of gamma distributed ones, one for each rate with the misses seen as its shape. Fay
+    and Feuer (1997) add one more miss, at the largest weight, for the end with most misses, and none for the
+    other, which is exact for one rate and too wide; Fay and Kim (2017) add it in half of the draws for both.
+    Here it is added in `_EXACT` of the draws for the first end, and in the rest of them for the other.
 
     Args:
         flagged: Flagged images.
@@ -75,28 +77,18 @@ def sensitivity(
     if found + missed == 0:
         return Estimate(math.nan, math.nan, math.nan)
     rest = bad + rng.binomial(flagged - decided, rng.beta(bad + 0.5, decided - bad + 0.5, _DRAWS))
-    few = _missed_draws(scales, misses, _STEP, float(scales.min()), rng)
-    many = _missed_draws(scales, misses, 1 - _STEP, float(scales.max()), rng)
+    unseen = ((scales - 1)[:, None] * rng.standard_gamma(misses[:, None], (len(scales), _DRAWS))).sum(axis=0)
+    another = (scales.max() - 1) * rng.standard_exponential(_DRAWS)
+    mixed = rng.random(_DRAWS)
+    few, many = (
+        misses.sum() + rng.poisson(unseen + another * (mixed < share)) for share in (1 - _EXACT, _EXACT)
+    )
     low, high = np.quantile(_share(rest, many), 0.025), np.quantile(_share(rest, few), 0.975)
     value = found / (found + missed)
     return Estimate(value, min(float(low), value), max(float(high), value))
 
 
-def _missed_draws(
-    scales: NDArray[np.float64],
-    misses: NDArray[np.int64],
-    step: float,
-    scale: float,
-    rng: np.random.Generator,
-) -> NDArray[np.float64]:
-    """Missed images: those seen, the others that they let expect, and a step of a miss on one scale."""
-    means = (scales - 1) @ rng.standard_gamma(misses[:, None], (len(scales), _DRAWS))
-    means += (scale - 1) * rng.standard_gamma(step, _DRAWS)
-    result: NDArray[np.float64] = float(misses.sum()) + rng.poisson(means).astype(np.float64)
-    return result
-
-
-def _share(found: NDArray[np.int64], missed: NDArray[np.float64]) -> NDArray[np.float64]:
+def _share(found: NDArray[np.int64], missed: NDArray[np.int64]) -> NDArray[np.float64]:
     total = found + missed
     result: NDArray[np.float64] = np.divide(found, total, out=np.ones(len(total)), where=total > 0)
     return result

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Form, HTTPException, Query, Request
+from fastapi import APIRouter, Depends, Form, HTTPException, Query, Request
 from fastapi.responses import Response
 
 from poolsieve.review.access import Reviewer
 from poolsieve.review.opinions import opinions
-from poolsieve.review.site import Here, Site, moved, page
+from poolsieve.review.site import Here, Site, moved, page, set_cookie
 from poolsieve.store import LeaseLostError, Session, Task, TaskFilter, User
 
 routes = APIRouter()
@@ -23,39 +25,55 @@ Number = Annotated[str, Query(max_length=32)]
 Name = Annotated[str, Query(max_length=256)]
 
 
-def _filter(
-    site: Site,
-    user: User,
-    request: Request,
-    policy: str = "",
-    low: str = "",
-    high: str = "",
-    age: str = "",
-    key: str = "",
-    job: str = "",
-    reason: str = "",
-    order: str = "score",
-) -> TaskFilter:
+@dataclass(frozen=True)
+class Asked:
+    """Filters and order as the form sends them; every link and form of the queue carries them on."""
+
+    policy: Name = ""
+    low: Number = ""
+    high: Number = ""
+    age: Name = ""
+    key: Name = ""
+    job: Name = ""
+    reason: Name = ""
+    order: Name = "score"
+
+    @property
+    def given(self) -> dict[str, str]:
+        """What differs from the usual."""
+        usual = asdict(Asked())
+        return {name: value for name, value in asdict(self).items() if value and value != usual[name]}
+
+    @property
+    def query(self) -> str:
+        """The end of an address."""
+        return f"?{urlencode(self.given)}" if self.given else ""
+
+
+Filters = Annotated[Asked, Depends()]
+
+
+def _filter(site: Site, user: User, request: Request, asked: Asked) -> TaskFilter:
     """What a form of filters asks for; which tasks were sampled, nobody can ask while opinions are hidden."""
     now = site.store.database.now()
-    if reason and not user.may("lead"):
+    if asked.reason and not user.may("lead"):
         raise HTTPException(403, "the filter by reason is for leads: it would tell which images were sampled")
-    if reason not in ("", "escalated") and not _opinion_first(site):
+    if asked.reason not in ("", "escalated") and not _opinion_first(site):
         raise HTTPException(
             403,
-            f"the filter by {reason} would tell which images were sampled; an admin can let opinions be seen "
-            "before decisions, in the settings",
+            f"the filter by {asked.reason} would tell which images were sampled; an admin can let opinions "
+            "be seen before decisions, in the settings",
         )
     return TaskFilter(
-        policy=policy or None,
-        low=_score(low),
-        high=_score(high),
-        since=now - _AGES[age] if age in _AGES else None,
-        key_id=key or None,
-        job_id=job or None,
-        reason=reason or None,
+        policy=asked.policy or None,
+        low=_score(asked.low),
+        high=_score(asked.high),
+        since=now - _AGES[asked.age] if asked.age in _AGES else None,
+        key_id=asked.key or None,
+        job_id=asked.job or None,
+        reason=asked.reason or None,
         skipped=_skipped(request),
-        order=order or "score",
+        order=asked.order or "score",
     )
 
 
@@ -78,31 +96,18 @@ def look(site: Site, user: User) -> dict[str, bool]:
 
 
 @routes.get("/")
-def queue(
-    request: Request,
-    site: Here,
-    session: Reviewer,
-    policy: Name = "",
-    low: Number = "",
-    high: Number = "",
-    age: Name = "",
-    key: Name = "",
-    job: Name = "",
-    reason: Name = "",
-    order: Name = "score",
-) -> Response:
+def queue(request: Request, site: Here, session: Reviewer, asked: Filters) -> Response:
     """The grid: tasks that are now this reviewer's."""
-    given = {"policy": policy, "low": low, "high": high, "age": age, "key": key, "job": job}
-    given |= {"reason": reason, "order": order}
-    wanted = _filter(site, session.user, request, **given)
+    wanted = _filter(site, session.user, request, asked)
     tasks = site.store.tasks.claim(session.user, GRID, _lease(site), wanted)
     return page(
         request,
         "queue.html",
         session,
         tasks=tasks,
-        given=given,
-        filtered={name for name, value in given.items() if value and name != "order"},
+        given=asdict(asked),
+        query=asked.query,
+        filtered=set(asked.given) - {"order"},
         policies=site.store.tasks.policies(),
         left=sum(site.store.tasks.counts(wanted, session.user).values()),
         shown_as=look(site, session.user),
@@ -111,15 +116,15 @@ def queue(
 
 
 @routes.get("/next")
-def next_task(request: Request, site: Here, session: Reviewer) -> Response:
+def next_task(request: Request, site: Here, session: Reviewer, asked: Filters) -> Response:
     """One image at a time: the next one."""
-    wanted = TaskFilter(skipped=_skipped(request))
+    wanted = _filter(site, session.user, request, asked)
     tasks = site.store.tasks.claim(session.user, 1, _lease(site), wanted)
-    return moved(request, f"/task/{tasks[0].id}" if tasks else "/")
+    return moved(request, (f"/task/{tasks[0].id}" if tasks else "/") + asked.query)
 
 
 @routes.get("/task/{number}")
-def task(request: Request, site: Here, session: Reviewer, number: int) -> Response:
+def task(request: Request, site: Here, session: Reviewer, asked: Filters, number: int) -> Response:
     """One image with all that is known of it."""
     found = site.store.tasks.get(number)
     if found is None:
@@ -131,7 +136,8 @@ def task(request: Request, site: Here, session: Reviewer, number: int) -> Respon
         except LeaseLostError:
             if found.reason == "escalated" and not session.user.may("lead"):
                 raise HTTPException(403, f"task {number} was escalated; it is for leads") from None
-    return page(request, "task.html", session, **_known(site, session, found), holds=holds)
+    known = _known(site, session, found)
+    return page(request, "task.html", session, **known, holds=holds, query=asked.query)
 
 
 def _known(site: Site, session: Session, found: Task) -> dict[str, Any]:
@@ -167,24 +173,18 @@ def decide(
     request: Request,
     site: Here,
     session: Reviewer,
+    asked: Filters,
     decision: Annotated[Literal["approve", "reject", "escalate", "skip"], Form()],
     tasks: Annotated[list[int], Form()],
     comment: Annotated[str, Form(max_length=2000)] = "",
     view: Annotated[Literal["grid", "single"], Form()] = "grid",
 ) -> Response:
     """Decide one task or a batch, or give them back."""
-    answer = moved(request, "/next" if view == "single" else "/")
+    answer = moved(request, ("/next" if view == "single" else "/") + asked.query)
     if decision == "skip":
         site.store.tasks.release(session.user, tasks)
         skipped = [*_skipped(request), *tasks][-_MOST_SKIPPED:]
-        answer.set_cookie(
-            _SKIPPED,
-            "-".join(map(str, skipped)),
-            max_age=900,
-            httponly=True,
-            samesite="lax",
-            secure=site.secure,
-        )
+        set_cookie(request, answer, _SKIPPED, "-".join(map(str, skipped)), 900)
         return answer
     site.store.tasks.decide(session.user, tasks, decision, comment or None)
     site.decided()
@@ -196,6 +196,7 @@ def undo(
     request: Request,
     site: Here,
     session: Reviewer,
+    asked: Filters,
     view: Annotated[Literal["grid", "single"], Form()] = "grid",
 ) -> Response:
     """Take back one's newest decision."""
@@ -203,7 +204,7 @@ def undo(
     if not found:
         raise ValueError("there is nothing of yours to undo, or somebody has decided after you")
     site.decided()
-    return moved(request, f"/task/{found[0].id}" if view == "single" else "/")
+    return moved(request, (f"/task/{found[0].id}" if view == "single" else "/") + asked.query)
 
 
 @routes.post("/task/{number}/comment")

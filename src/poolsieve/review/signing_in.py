@@ -10,7 +10,7 @@ from fastapi import APIRouter, Form, HTTPException, Request
 from fastapi.responses import Response
 
 from poolsieve.review.access import FORM_COOKIE
-from poolsieve.review.site import COOKIE, Here, Site, moved, page
+from poolsieve.review.site import COOKIE, Here, moved, page, set_cookie
 
 routes = APIRouter()
 Text = Annotated[str, Form(max_length=2048)]
@@ -21,7 +21,7 @@ ALONE = "you"
 @routes.get("/sign-in")
 def ask(request: Request, site: Here) -> Response:
     """The form for name and password."""
-    return _form(request, site, "sign_in.html")
+    return _form(request, "sign_in.html")
 
 
 @routes.post("/sign-in")
@@ -30,8 +30,8 @@ def sign_in(request: Request, site: Here, name: Text, password: Text) -> Respons
     try:
         token, _ = site.store.users.sign_in(name, password)
     except ValueError as error:
-        return _form(request, site, "sign_in.html", 403, message=str(error))
-    return _begun(request, site, token)
+        return _form(request, "sign_in.html", 403, message=str(error))
+    return _begun(request, token)
 
 
 @routes.post("/sign-out")
@@ -49,7 +49,7 @@ def invited(request: Request, site: Here, token: str) -> Response:
     role = site.store.users.invited_as(token)
     if role is None:
         raise HTTPException(404, "this link was used before or is too old; ask for a new one")
-    return _form(request, site, "join.html", role=role, token=token)
+    return _form(request, "join.html", role=role, token=token)
 
 
 @routes.post("/join/{token}")
@@ -59,8 +59,8 @@ def join(request: Request, site: Here, token: str, name: Text, password: Text) -
     try:
         site.store.users.join(token, name, password)
     except ValueError as error:
-        return _form(request, site, "join.html", 400, role=role or "", token=token, message=str(error))
-    return _begun(request, site, site.store.users.sign_in(name, password)[0])
+        return _form(request, "join.html", 400, role=role or "", token=token, message=str(error))
+    return _begun(request, site.store.users.sign_in(name, password)[0])
 
 
 @routes.get("/enter/{secret}")
@@ -71,23 +71,18 @@ def enter(request: Request, site: Here, secret: str) -> Response:
     password = secrets.token_urlsafe(32)
     known = [user for user in site.store.users.all() if user.name == ALONE]
     user = known[0] if known else site.store.users.add(ALONE, password, "admin")
-    return _begun(request, site, site.store.users.open_session(user))
+    return _begun(request, site.store.users.open_session(user))
 
 
-def _form(request: Request, site: Site, template: str, status: int = 200, **values: str) -> Response:
+def _form(request: Request, template: str, status: int = 200, **values: str) -> Response:
     token = request.cookies.get(FORM_COOKIE) or secrets.token_urlsafe(32)
     answer = page(request, template, None, status, **{"form_token": token, "message": "", **values})
-    _set_cookie(answer, site, FORM_COOKIE, token)
+    set_cookie(request, answer, FORM_COOKIE, token)
     return answer
 
 
-def _begun(request: Request, site: Site, token: str) -> Response:
+def _begun(request: Request, token: str) -> Response:
     answer = moved(request, "/")
-    _set_cookie(answer, site, COOKIE, token)
+    set_cookie(request, answer, COOKIE, token)
     answer.delete_cookie(FORM_COOKIE)
     return answer
-
-
-def _set_cookie(answer: Response, site: Site, name: str, value: str) -> None:
-    # "lax", as the first page is reached by a link in a terminal or a message.
-    answer.set_cookie(name, value, httponly=True, samesite="lax", secure=site.secure, path="/")

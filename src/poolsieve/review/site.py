@@ -8,15 +8,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from fastapi import Depends, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from poolsieve.pages import environment
+from poolsieve.review.plan_offers import Offers
+from poolsieve.statistics import mid_p
 from poolsieve.store import Session, Store, Task
 
 COOKIE = "poolsieve_session"
+
+
+class PlanComparison(Protocol):
+    """What compares plans for policies, if a service does; see `poolsieve.serving.planning_ahead`."""
+
+    def has(self, policy: str) -> bool:
+        """Whether there is anything to plan from."""
+
+    def offers(self, policy: str, prevalence: float, *, start: bool = False) -> Offers | None:
+        """Plans for a prevalence; None while they are not there."""
+
+    def being_compared(self, policy: str) -> bool:
+        """Whether plans of a policy are on their way."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +42,7 @@ class Site:
         store: What it shows.
         picture: The JPEG of a task's image; None if it is gone.
         live: What the running service knows of its queue, by name; None without a service.
+        plans: Compares plans; None without a service.
         entrance: The secret of the link that lets its holder in without a password; None for signing in.
         decided: Called after decisions have changed.
         secure: Whether cookies are for https only.
@@ -35,6 +51,7 @@ class Site:
     store: Store
     picture: Callable[[Task], bytes | None]
     live: Callable[[], Mapping[str, Any]] | None
+    plans: PlanComparison | None
     entrance: str | None
     decided: Callable[[], object]
     secure: bool
@@ -73,6 +90,13 @@ def moved(request: Request, place: str) -> RedirectResponse:
     return RedirectResponse(request.scope.get("root_path", "") + place, status_code=303)
 
 
+def set_cookie(request: Request, answer: Response, name: str, value: str, seconds: int | None = None) -> None:
+    """Keep something in the browser, out of reach of scripts; by https only if it came so."""
+    # "lax", as the first page is reached by a link in a terminal or a message.
+    secure = site_of(request).secure or request.url.scheme == "https"
+    answer.set_cookie(name, value, max_age=seconds, httponly=True, samesite="lax", secure=secure, path="/")
+
+
 @cache
 def assets() -> dict[str, tuple[bytes, str]]:
     """Style, scripts and the note on their licence: content and type by name."""
@@ -98,6 +122,13 @@ def _templates() -> Any:
     made = environment("review/templates")
     made.filters |= {"age": age, "clock": clock, "share": share}
     return made
+
+
+def prepare() -> None:
+    """Load what the first visitor would wait for: templates, and what intervals are computed with."""
+    for name in _templates().list_templates():
+        _templates().get_template(name)
+    mid_p(1, 2)
 
 
 def age(seconds: float) -> str:

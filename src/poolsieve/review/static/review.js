@@ -94,4 +94,5 @@ for (const button of document.querySelectorAll("[data-toggle]")) {
 document.getElementById("decide")?.addEventListener("submit", (event) => {
   if (!event.target.querySelector("input[name=tasks]:checked, input[name=tasks][type=hidden]")) event.preventDefault();
 });
+if (document.querySelector("[data-look-again]")) setTimeout(() => location.reload(), 20_000);
 go(0);
