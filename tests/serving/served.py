@@ -2,6 +2,7 @@
 
 import io
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -61,13 +62,13 @@ def store_key(store, **settings):
 
 
 @contextmanager
-def serving(store_url, *, policies=None, options=None, limits=None, data=None, holder="test"):
+def serving(store_url, *, policies=None, options=None, limits=None, data=None, holder="test", now=time.time):
     """A running service; ends well, or the test fails."""
     policies = policies or [planted_policy()]
     options = options or Options()
     options = replace(options, data=Path(data or options.data), limits=limits or options.limits, seed=3)
     listening = listen("127.0.0.1", 0)
-    with Store(store_url) as store:
+    with Store(store_url, now=now) as store:
         service = Service({policy.name: policy for policy in policies}, store, options, holder=holder)
         server = make_server(service)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

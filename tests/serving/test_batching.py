@@ -224,6 +224,18 @@ def test_an_impossible_deadline_is_refused_at_once():
     assert batcher.refusal("a", 64, 0.2, 0.0).reason == "deadline"
 
 
+def test_images_whose_bytes_have_not_come_take_room_and_delay_nobody():
+    batcher = make_batcher(each=0.01)
+    batcher.admit("a", 200, coming=True)
+    assert batcher.refusal("a", 1, 1.0, 0.0) is None
+    assert batcher.refusal("a", 201, 100.0, 0.0).reason == "full"
+    batcher.release("a", 200, coming=True)
+    batcher.admit("a", 200)
+    assert batcher.refusal("a", 1, 1.0, 0.0).reason == "deadline"
+    batcher.release("a", 200)
+    assert (batcher.total, batcher.coming) == (0, {})
+
+
 def test_a_prediction_that_is_wrong_is_tried_again_after_a_while():
     batcher = make_batcher()
     batcher.lines["firearms"].times.add(100, 60.0, 0.0)
@@ -236,18 +248,17 @@ def test_an_idle_service_takes_64_images_after_lonely_ones_on_a_busy_machine():
     times = batcher.lines["firearms"].times
     for number in range(200):  # as slow as with ten others on the machine, and once at a halt
         times.add(1, 20.0 if number == 150 else 0.54, float(number))
-    batcher.admit("a", 1)  # as the door does before it knows how many come
-    assert batcher.refusal("a", 63, 206.0, 200.0, held=1) is None
-    assert batcher.refusal("a", 63, 200.5, 200.0, held=1).reason == "deadline"
+    assert batcher.refusal("a", 64, 206.0, 200.0) is None
+    assert batcher.refusal("a", 64, 200.5, 200.0).reason == "deadline"
 
 
 def test_a_wrong_prediction_is_tried_again_by_requests_of_many_images():
     batcher = make_batcher()
     batcher.lines["firearms"].times.add(100, 600.0, 0.0)
-    batcher.admit("a", 1)
-    assert batcher.refusal("a", 63, 6.0, 5.0, held=1).reason == "deadline"
-    assert batcher.refusal("a", 63, 101.0, 100.0, held=1) is None
-    assert batcher.refusal("a", 63, 101.0, 100.0).reason == "deadline"  # another holds that one
+    assert batcher.refusal("a", 64, 6.0, 5.0).reason == "deadline"
+    assert batcher.refusal("a", 64, 101.0, 100.0) is None
+    batcher.admit("b", 1)
+    assert batcher.refusal("a", 64, 101.0, 100.0).reason == "deadline"
 
 
 def test_margins_of_chunks_do_not_add_up():

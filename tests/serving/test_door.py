@@ -151,6 +151,7 @@ def test_slow_and_silent_clients_are_dropped_while_others_are_served(sqlite_url,
             for client in clients:
                 client.close()
         wait_until(lambda: served.service.judge._batcher.total == 0)
+        assert not served.service.judge._batcher.coming
         assert served.service.door.dropped >= 40
         assert served.service.unread._held == 0
 

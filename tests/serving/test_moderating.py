@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from served import PATIENT, planted_policy, png, serving
+from served import PATIENT, planted_policy, png, serving, wait_until
+from store_rows import chunk_record, verdict_record
 
 from poolsieve.moderation import Moderator
 from poolsieve.serving.limits import Limits
+from poolsieve.store import Store
 
 
 @pytest.fixture
@@ -88,6 +90,20 @@ def test_a_damaged_image_among_64_leaves_63_unchanged(sqlite_url, tmp_path):
         assert told[0] == told[1] and len(told[0]) == 63
 
 
+def test_the_service_removes_pictures_that_have_expired(sqlite_url, tmp_path):
+    now = [1_800_000_000.0]
+    with Store(sqlite_url, now=lambda: now[0]) as store:
+        store.verdicts.record([chunk_record([verdict_record(0)])])
+        assert store.images.thumbnail(f"{0:064x}") is not None
+    with serving(sqlite_url, data=tmp_path, now=lambda: now[0]):
+        pass
+    with Store(sqlite_url) as store:
+        assert store.images.thumbnail(f"{0:064x}") is not None
+    now[0] += 31 * 86_400
+    with serving(sqlite_url, data=tmp_path, now=lambda: now[0]) as served:
+        wait_until(lambda: served.store.images.thumbnail(f"{0:064x}") is None)
+
+
 def test_several_policies_read_an_image_once(sqlite_url, tmp_path):
     policies = [planted_policy("one"), planted_policy("two", scheme="cascade")]
     read = []
@@ -138,7 +154,7 @@ def test_a_scheme_that_decides_by_pools_alone_is_not_served():
 )
 def test_what_makes_no_sense_is_told_so(sqlite_url, tmp_path, request_settings, status):
     with serving(sqlite_url, data=tmp_path) as served, served.client() as client:
-        answer = client.post("/v1/moderate", **request_settings)
+        answer = client.post(f"/v1/moderate?deadline_ms={PATIENT}", **request_settings)
         if status == 200:
             assert answer.json()["results"][0]["status"] == "error"
         else:
@@ -179,7 +195,7 @@ def test_policies_keep_what_they_learnt_when_the_threshold_changes():
     policy = planted_policy(scheme="adaptive")
     images = [policy.prepare(png(number == 3, number), f"{number}") for number in range(40)]
     first = policy.judge(images)
-    policy.apply_threshold(0.9)
+    policy.apply(None, 0.9)
     second = policy.judge(images)
     assert (first.number, second.number) == (0, 1)
     assert policy.run.totals.images == 80

@@ -276,5 +276,19 @@ def test_images_at_urls_are_fetched_only_if_asked_for(tmp_path):
             assert all("not fetched" in one["error"] for one in told)
 
 
+def test_a_name_that_is_never_resolved_keeps_nobody_waiting(tmp_path):
+    resolved = threading.Event()
+    url, names = f"sqlite:///{tmp_path / 'store.sqlite'}", [f"http://{k}.example/" for k in range(20)]
+    with serving(url, data=tmp_path, options=Options(fetch_urls=True)) as served, served.client() as client:
+        served.service.outgoing._resolve = lambda *_, **__: resolved.wait(90) and []
+        try:
+            images = {"images": [{"url": name} for name in names], "deadline_ms": 200}
+            answer = client.post("/v1/moderate", json=images)
+            assert not resolved.is_set()
+            assert (answer.status_code, answer.json()["error"]["code"]) == (503, "deadline")
+        finally:
+            resolved.set()
+
+
 def test_the_resolver_is_the_systems():
     assert Outgoing()._resolve is socket.getaddrinfo

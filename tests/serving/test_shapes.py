@@ -1,5 +1,9 @@
 """Rekognition's clients, the OpenAPI under fire, metrics, and bodies taken apart."""
 
+import json
+import re
+from pathlib import Path
+
 import boto3
 import pytest
 import schemathesis
@@ -11,6 +15,8 @@ from served import planted_policy, png, serving
 from poolsieve.serving.bodies import parse_images, parse_multipart
 from poolsieve.serving.errors import Refused
 from poolsieve.serving.limits import Limits
+
+DASHBOARD = Path(__file__).parents[2] / "deploy" / "grafana" / "poolsieve.json"
 
 
 @pytest.fixture
@@ -104,6 +110,23 @@ def test_metrics_tell_of_all_that_an_operator_asks(served):
         'poolsieve_connections{state="open"}',
     ):
         assert name in text, name
+
+
+def test_the_dashboard_asks_for_metrics_that_there_are(served):
+    with served.client() as client:
+        served.moderate([png(True, 1)])
+        client.post("/v1/moderate?deadline_ms=10", content=png())  # in time, refused or late: all are counted
+        told = client.get("/metrics").text
+    known = {line.split()[2] for line in told.splitlines() if line.startswith("# TYPE")}
+    samples = {re.split(r"[ {]", line)[0] for line in told.splitlines() if not line.startswith("#")}
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    asked = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+    assert len(asked) >= 10
+    for words in asked:
+        names = re.findall(r"\bpoolsieve_\w+", words)
+        assert names
+        for name in names:
+            assert name in samples | known, name
 
 
 @given(

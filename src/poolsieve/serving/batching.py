@@ -200,6 +200,7 @@ class Batcher(Generic[Image]):
     Attributes:
         lines: By policy.
         held: Images of requests that were admitted and not answered yet, by key.
+        coming: Those of them whose bytes are not there yet: they take room, and delay nobody.
         busy_until: When the judge is expected to have finished its present chunk.
         being_read: Images that are about to wait.
         draining: Whether nothing new is taken, and nothing waits for company.
@@ -208,6 +209,7 @@ class Batcher(Generic[Image]):
     def __init__(self, lines: Mapping[str, Line[Image]], room: int, rng: random.Random) -> None:
         self.lines, self.room, self._rng = dict(lines), room, rng
         self.held: Counter[str] = Counter()
+        self.coming: Counter[str] = Counter()
         self.busy_until = -math.inf
         self.being_read = 0
         self._judged: tuple[str, Counter[str]] = ("", Counter())  # what is being judged, by key
@@ -219,7 +221,7 @@ class Batcher(Generic[Image]):
         return self.held.total()
 
     def refusal(
-        self, key: str, images: int, deadline: float, now: float, reading: float = 0.0, held: int = 0
+        self, key: str, images: int, deadline: float, now: float, reading: float = 0.0
     ) -> Refusal | None:
         """Why images that a request brings would not be taken; None if there is room and time.
 
@@ -229,12 +231,11 @@ class Batcher(Generic[Image]):
             deadline: When the answer is due.
             now: The time.
             reading: Seconds until all that came before is read and decoded.
-            held: Images that the request holds already.
         """
         free = self.room - self.total
         if images > free or self.held[key] + images > max(SHARE_OF_FREE_ROOM * free, images):
             return Refusal("full", self._retry_after(now))
-        idle = self.total == held and now >= self.busy_until
+        idle = self.total == self.coming.total() and now >= self.busy_until
         stale = all(now - line.times.known_at > STALE_SECONDS for line in self.lines.values())
         # Whoever is alone delays nobody: no margin is kept for others, and an old prediction is tried again.
         finish = now + reading + self._seconds_ahead(key, images, now, sure=not idle) + SLACK
@@ -242,21 +243,24 @@ class Batcher(Generic[Image]):
             return Refusal("deadline", self._retry_after(now))
         return None
 
-    def admit(self, key: str, images: int) -> None:
+    def admit(self, key: str, images: int, *, coming: bool = False) -> None:
         """Hold room for images that `refusal` did not refuse, until `release`."""
         self.held[key] += images
+        if coming:
+            self.coming[key] += images
 
-    def release(self, key: str, images: int) -> None:
-        """Give room back, when images are answered or turned out to be fewer."""
-        self.held[key] -= images
-        if self.held[key] <= 0:
-            del self.held[key]
+    def release(self, key: str, images: int, *, coming: bool = False) -> None:
+        """Give room back, when images are answered or, `coming`, are there or will not come."""
+        for counter in (self.held, self.coming) if coming else (self.held,):
+            counter[key] -= images
+            if counter[key] <= 0:
+                del counter[key]
 
     def _seconds_ahead(self, key: str, images: int, now: float, *, sure: bool) -> float:
         """Until images that come now are judged, if no others come; keys take turns."""
-        seconds = max(0.0, self.busy_until - now)
+        seconds, there = max(0.0, self.busy_until - now), self.held - self.coming
         for policy, line in self.lines.items():
-            held = self.held - self._judged[1] if policy == self._judged[0] else self.held
+            held = there - self._judged[1] if policy == self._judged[0] else there
             mine = held[key] + images
             ahead = sum(min(count, mine) for other, count in held.items() if other != key) + mine
             seconds += line.seconds(ahead, sure=sure)

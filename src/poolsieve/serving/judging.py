@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from PIL import Image
 
 from poolsieve.moderation import PreparedImage, Verdict
+from poolsieve.planning.plans import Plan
 from poolsieve.serving.batching import Batcher, Dispatch, Refusal, Waiting
 from poolsieve.serving.limits import Limits
 from poolsieve.serving.metrics import Metrics
@@ -31,7 +32,7 @@ from poolsieve.store.deliveries import NewDelivery
 _LOG = logging.getLogger(__name__)
 LATE = "its deadline passed before it was judged"
 _SETTINGS_SECONDS = 2.0
-"""How often thresholds and retention are read from the store."""
+"""How often plans, thresholds and retention are read from the store."""
 _RECORDS_AHEAD = 4
 _MEMORY = 0.95
 _OUTLIER = 10.0
@@ -175,20 +176,20 @@ class Judge:
             self._batcher.draining = True
             self._changed.notify_all()
 
-    def refusal(self, key_id: str, images: int, deadline: float, held: int = 0) -> Refusal | None:
-        """Why so many images beside those that a request holds cannot be taken; None: they have room now."""
+    def refusal(self, key_id: str, images: int, deadline: float, *, coming: bool = False) -> Refusal | None:
+        """Why so many images of a request cannot be taken; None: they have room now."""
         now = time.monotonic()
         with self._changed:
             reading = (self._batcher.being_read + images) * self._read_seconds / self._threads
-            refused = self._batcher.refusal(key_id, images, deadline, now, reading, held)
+            refused = self._batcher.refusal(key_id, images, deadline, now, reading)
             if refused is None:
-                self._batcher.admit(key_id, images)
+                self._batcher.admit(key_id, images, coming=coming)
         return refused
 
-    def release(self, key_id: str, images: int) -> None:
+    def release(self, key_id: str, images: int, *, coming: bool = False) -> None:
         """Give room back that `refusal` has held."""
         with self._changed:
-            self._batcher.release(key_id, images)
+            self._batcher.release(key_id, images, coming=coming)
 
     def submit(self, images: Iterable[Pending], deadline: float) -> None:
         """Have images read and judged; their room is held already."""
@@ -295,7 +296,7 @@ class Judge:
             self._records.join()  # after a kill no more than the present chunk of a job is judged again
 
     def _read_settings(self) -> None:
-        """Thresholds that were applied on the review page, and whether originals are kept."""
+        """Plans and thresholds that were applied on the review page, and whether originals are kept."""
         now = time.monotonic()
         if now - self._settings_at < _SETTINGS_SECONDS:
             return
@@ -307,8 +308,18 @@ class Judge:
             return
         self.keep_originals = bool(values["keep_originals"])
         for name, policy in self.policies.items():
-            policy.apply_threshold(values["thresholds"].get(name))
+            self._apply(policy, values["plans"].get(name), values["thresholds"].get(name))
         self._tell_promises(values["promises"])
+
+    def _apply(self, policy: Policy, applied: Mapping[str, Any] | None, threshold: float | None) -> None:
+        """What a person applied on the review page; a plan of another bundle is left alone."""
+        plan = None
+        try:
+            if applied is not None and applied["bundle"] == policy.bundle.hash:
+                plan = Plan.from_json(applied["plan"])
+            policy.apply(plan, threshold)
+        except Exception:
+            _LOG.exception("what was applied to %s cannot be followed; what was before holds", policy.name)
 
     def _tell_promises(self, known: Mapping[str, Any]) -> None:
         """Tell the review page what the plans in force promise, whenever another is."""

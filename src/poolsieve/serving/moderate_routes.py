@@ -126,13 +126,13 @@ def moderate_router(service: Service) -> APIRouter:
         deadline, chosen = read_deadline(service, deadline_ms, begin), read_policies(service, policies)
         check_length(request, service.limits.body_bytes)
         with Admission(service, key) as admission:
-            admission.extend(1, deadline)
+            admission.open(deadline)
             form = await read_form(service, request)
             if "deadline_ms" in form.fields:
                 deadline = read_deadline(service, form.fields["deadline_ms"], begin)
             if "policies" in form.fields:
                 chosen = read_policies(service, form.fields["policies"])
-            admission.extend(len(form.uploads), deadline)
+            admission.take(len(form.uploads), deadline)
             service.quotas.take(key, len(form.uploads))
             images = await judge_uploads(service, key, form.uploads, chosen, deadline)
         return ModerateAnswer(results=[image_result(image) for image in images])
@@ -166,7 +166,7 @@ async def _detect(service: Service, request: Request) -> dict[str, Any]:
     key = await service.access.key(request, "moderate")
     deadline, policies = read_deadline(service, None, begin), service.chosen_policies(None)
     with Admission(service, key) as admission:
-        admission.extend(1, deadline)
+        admission.open(deadline)
         values = parse_object(await read_body(request, service.limits.body_bytes, service.unread))
         least = values.get("MinConfidence")
         if least is not None and not (isinstance(least, int | float) and 0 <= least <= 100):
@@ -177,6 +177,7 @@ async def _detect(service: Service, request: Request) -> dict[str, Any]:
         data = decode_base64(image["Bytes"], "Image.Bytes")
         if len(data) > service.limits.image_bytes:
             raise Refused(413, "ImageTooLargeException", f"more than {service.limits.image_bytes:,} bytes")
+        admission.take(1, deadline)
         service.quotas.take(key, 1)
         result = image_result(
             (await judge_uploads(service, key, [Upload("image", data)], policies, deadline))[0]

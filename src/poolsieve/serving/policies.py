@@ -72,15 +72,13 @@ class Policy:
         seed: int | None = None,
     ) -> None:
         self.name, self.bundle = name, bundle
-        self._networks, self._decides, self._prevalence = networks, decides, prevalence
+        self._networks, self._given, self._prevalence = networks, decides, prevalence
+        self._decides = decides
         self.moderator = Moderator(bundle, networks, decides, prevalence=prevalence, seed=seed)
         self.run: Run = self.moderator.new_run()
         self.threshold: float | None = None
-        if any(stage.pools for stage in self.scheme.stages[-1:]):
-            raise ValueError(
-                f"{self.scheme.name} decides by pools alone, where images can hide each other; serve with "
-                "auto, adaptive, dorfman, cascade, glance or individual"
-            )
+        self.plan: Plan | None = None
+        _check_served(self.scheme)
         self.line: Line[Any] = Line(self.moderator.chunk_size(self.run), 1, RunTimes())
         self._knee_of = ""
         self._find_knee()
@@ -99,13 +97,26 @@ class Policy:
         controller = self.run.totals.controller
         assert controller is not None
         plan = self._decides[controller.place]
-        own = make_scheme(plan.scheme, self.bundle.config.pool_sizes, **plan.parameters)
         return {
             "sensitivity": plan.sensitivity.value,
             "specificity": plan.specificity.value,
-            "threshold": own.threshold,
+            "cost": plan.cost.value,
+            "prevalence": plan.prevalence,
+            "threshold": self.scheme_of(plan).threshold,
             "plan": plan.describe(),
         }
+
+    def scheme_of(self, plan: Plan) -> Scheme:
+        """The scheme that a plan is about."""
+        return make_scheme(plan.scheme, self.bundle.config.pool_sizes, **plan.parameters)
+
+    def can_follow(self, plan: Plan) -> bool:
+        """Whether the plan can be applied to this policy."""
+        try:
+            _check_served(self.scheme_of(plan))
+        except ValueError:
+            return False
+        return True
 
     @property
     def view(self) -> tuple[int, str]:
@@ -139,23 +150,50 @@ class Policy:
         self._find_knee()
         return JudgedChunk(verdicts, scheme, number, self.moderator.seed, cost, seconds)
 
-    def apply_threshold(self, threshold: float | None) -> None:
-        """Flag from another score on; what was learnt of the prevalence goes on."""
-        if threshold == self.threshold:
+    def apply(self, plan: Plan | None, threshold: float | None) -> None:
+        """Follow a plan, or what was given at the start, and flag above another score, or the plan's own.
+
+        What was learnt of the prevalence goes on.
+
+        Raises:
+            ValueError: The plan cannot be served.
+        """
+        if (plan, threshold) == (self.plan, self.threshold):
             return
-        state, chunk, position = self.run.totals.state(), self.run.chunk, self.run.position
-        decides = self._decides if threshold is None else _with_threshold(self._decides, threshold)
-        self.moderator = Moderator(
+        if plan is not None:
+            _check_served(self.scheme_of(plan))
+        followed = self._given if plan is None else (plan,)
+        decides = followed if threshold is None else _with_threshold(followed, threshold)
+        moderator = Moderator(
             *(self.bundle, self._networks, decides), prevalence=self._prevalence, seed=self.moderator.seed
         )
-        self.run, self.threshold = self.moderator.new_run(), threshold
-        self.run.totals.restore(state)
-        self.run.chunk, self.run.position = chunk, position
+        before, run = self.run, moderator.new_run()
+        size = moderator.chunk_size(run)
+        if size != self.line.full:  # a chunk of that size may be on its way
+            raise ValueError(f"a plan with chunks of {size}, but chunks of {self.line.full} are served")
+        state = before.totals.state()
+        if plan != self.plan and run.totals.controller is not None:
+            known = state.pop("plans", None)
+            if known is not None:
+                run.totals.controller.adopt(known)
+        run.totals.restore(state)
+        run.chunk, run.position = before.chunk, before.position
+        self.moderator, self.run, self._decides = moderator, run, followed
+        self.plan, self.threshold = plan, threshold
+        self._find_knee()
 
     def _find_knee(self) -> None:
         if self._knee_of != str(self.scheme):
             self._knee_of = str(self.scheme)
             self.line.knee = find_knee(self.scheme, self.bundle.config)
+
+
+def _check_served(scheme: Scheme) -> None:
+    if any(stage.pools for stage in scheme.stages[-1:]):
+        raise ValueError(
+            f"{scheme.name} decides by pools alone, where images can hide each other; serve with "
+            "auto, adaptive, dorfman, cascade, glance or individual"
+        )
 
 
 def _with_threshold(decides: Scheme | Sequence[Plan], threshold: float) -> Scheme | tuple[Plan, ...]:

@@ -97,21 +97,31 @@ class Admission:
     """
 
     def __init__(self, service: Service, key: Key) -> None:
-        self._service, self._key, self._images = service, key, 0
+        self._service, self._key, self._images, self._coming = service, key, 0, False
 
-    def extend(self, images: int, deadline: float) -> None:
-        """Hold room for so many images in all.
+    def open(self, deadline: float) -> None:
+        """Hold room for one image before the body is read, which may come slowly.
 
         Raises:
             Refused: There is none, the deadline cannot be met, or the quota is used up.
         """
-        service, more = self._service, images - self._images
+        self._hold(1, deadline, coming=True)
+
+    def take(self, images: int, deadline: float) -> None:
+        """The body is there: hold room for so many images in its place.
+
+        Raises:
+            Refused: As above.
+        """
+        self._release()
+        self._hold(images, deadline, coming=False)
+
+    def _hold(self, images: int, deadline: float, *, coming: bool) -> None:
+        service = self._service
         if service.quotas.left(self._key) < images:
             service.metrics.refused.labels(reason="quota").inc()
             service.quotas.take(self._key, images)  # says how long to wait
-        if more <= 0:
-            return
-        refused = service.judge.refusal(self._key.id, more, deadline, self._images)
+        refused = service.judge.refusal(self._key.id, images, deadline, coming=coming)
         if refused is not None:
             service.metrics.refused.labels(reason=refused.reason).inc()
             words = (
@@ -120,14 +130,18 @@ class Admission:
                 else "the deadline cannot be met now"
             )
             raise Refused(503, refused.reason, words, retry_after=refused.retry_after)
-        self._images = images
+        self._images, self._coming = images, coming
+
+    def _release(self) -> None:
+        if self._images:
+            self._service.judge.release(self._key.id, self._images, coming=self._coming)
+            self._images = 0
 
     def __enter__(self) -> Admission:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._images:
-            self._service.judge.release(self._key.id, self._images)
+        self._release()
 
 
 async def read_form(service: Service, request: Request) -> Form:
@@ -178,7 +192,13 @@ async def fetch_urls(
         return Upload(upload.name, reply.body)
 
     fetched = [loop.run_in_executor(service.fetching, fetch, upload) for upload in uploads]
-    return list(await asyncio.gather(*fetched))
+    # A name may take longer to be resolved than anybody can wait.
+    _, late = await asyncio.wait(fetched, timeout=max(0.0, deadline - time.monotonic()))
+    for one in late:
+        one.cancel()
+    return [
+        PolicyOutcome("error", reason=LATE, retry=True) if one in late else one.result() for one in fetched
+    ]
 
 
 async def judge_uploads(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import socket
 import sys
 from collections.abc import Callable, Mapping
@@ -94,4 +95,6 @@ def serve(
 
         server.startup = started  # type: ignore[method-assign]
     sys.setswitchinterval(_SWITCH_SECONDS)
+    gc.collect()
+    gc.freeze()  # what is loaded stays: going through it all takes a tenth of a second of somebody's answer
     server.run(sockets=[listening])

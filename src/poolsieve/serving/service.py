@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,11 +20,14 @@ from poolsieve.serving.limits import Limits
 from poolsieve.serving.metrics import Metrics
 from poolsieve.serving.outgoing import Outgoing
 from poolsieve.serving.places import Prefixes
+from poolsieve.serving.planning_ahead import PlansAhead
 from poolsieve.serving.policies import Policy
 from poolsieve.serving.webhooks import Webhooks
 from poolsieve.store import Store
 
 _LOG = logging.getLogger(__name__)
+_PURGE_SECONDS = 600.0
+"""How often pictures that have expired are removed."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,7 @@ class Service:
             deliveries_made=self.webhooks.deliveries_made,
             seed=self.options.seed,
         )
+        self.plans = PlansAhead(self.policies)
         self.jobs = JobRunner(self.judge, store, self.options, self.prefixes, holder=holder)
         self.asking = ThreadPoolExecutor(4, thread_name_prefix="asking")  # questions to the store
         self.parsing = ThreadPoolExecutor(2, thread_name_prefix="parsing")
@@ -98,6 +103,8 @@ class Service:
         self.access, self.quotas = Access(store, self.asking), Quotas()
         self.unread = UnreadBytes(self.limits.unread_bytes)
         self.ready = self.draining = False
+        self._stopped = threading.Event()
+        self._purging = threading.Thread(target=self._purge, name="purging", daemon=True)
         self.metrics.watch_connections(
             lambda: {"open": len(self.door.connections), "dropped": self.door.dropped}
         )
@@ -109,6 +116,7 @@ class Service:
             self.metrics.show_plan(policy)
         self.jobs.start()
         self.webhooks.start()
+        self._purging.start()
         self.ready = True
 
     def leave(self) -> None:
@@ -123,9 +131,34 @@ class Service:
         self.jobs.join()
         self.judge.stop()
         self.webhooks.stop()
+        self.plans.stop()
+        self._stopped.set()
+        self._purging.join()
         for executor in (self.asking, self.parsing, self.fetching):
             executor.shutdown()
         self.ready = False
+
+    def live(self) -> dict[str, int]:
+        """What the dashboard tells of this moment."""
+        sizes = self.judge.queue_sizes()
+        late = self.metrics.registry.get_sample_value("poolsieve_late_total")
+        told = {
+            "images in the service": sizes["held"],
+            "of them being read": sizes["reading"],
+            "waiting for a chunk": sizes["waiting"],
+            "of jobs, waiting for room": sizes["bulk"],
+            "past their deadline since the start": late or 0.0,
+        }
+        return {name: int(value) for name, value in told.items()}
+
+    def _purge(self) -> None:
+        while True:
+            try:
+                self.store.images.purge()
+            except Exception:
+                _LOG.exception("expired pictures could not be removed; they are the next time")
+            if self._stopped.wait(_PURGE_SECONDS):
+                return
 
     def chosen_policies(self, named: Sequence[str] | None) -> tuple[str, ...]:
         """The policies that a request names; all if it names none.
