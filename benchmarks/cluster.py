@@ -1,54 +1,81 @@
-"""Runs in parts: the same tables, what they cost beside a plain run, kills, and memory over a long listing.
+"""Runs in parts: the same tables, what they cost beside a plain run, kills, and a listing of a million keys.
 
     python benchmarks/cluster.py tables FOLDER [--images N]      # same tables for all schemes and workers
     python benchmarks/cluster.py overhead FOLDER [--images N]    # seconds beside plain `moderate`
     python benchmarks/cluster.py kills FOLDER [--kills N]        # random kills of workers and driver
-    python benchmarks/cluster.py listing [--keys N]              # memory over so many keys of an S3 server
+    python benchmarks/cluster.py keys [--keys N] [--place RUN] [--seconds S]    # memory against images
 
 Every command is run as people run it, in a process of its own. `overhead` compares the time that judging
 takes, from the first part of a run to the last, with that of as many chunks of a plain run, without start-up.
+`keys` judges small images of a server with S3's interface by a tiny network; with --place it stops after so
+many seconds, and the same command goes on. What was measured is kept in benchmarks/results/cluster.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
-import resource
-import shutil
+import shlex
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import islice
+from contextlib import suppress
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
+
+from noted_judging import Noted, noting
+from result_files import RESULTS, read_result, write_result
+from result_tables import fill_pages
+from small_bundle import small_bundle
+from stub_store import SOURCE, served_images
+from watched_memory import resident_megabytes
 
 from poolsieve.distributed import RunFolder, run_verdicts
 from poolsieve.moderation.verdict_files import read_verdicts
 
 SCHEMES = ("auto", "adaptive", "dorfman", "glance")
 WAYS = (("local", 1), ("local", 2), ("ray", 1), ("ray", 2))
-PAGE = 1000
-"""Keys of a page of S3."""
+NAME = "cluster"
+MOST_FAILED = 3
+"""Drivers that may end by themselves before all is judged."""
+POINTS = 100
+"""Of the curve of memory against images."""
+
+
+def keep(what: str, rows: list[dict[str, Any]]) -> None:
+    """Put rows in place of those that the same measurement gave before."""
+    kept = read_result(NAME)["rows"] if (RESULTS / f"{NAME}.json").exists() else []
+    words = sys.argv[1:]
+    for option in ("--place", "--seconds"):  # only say in how many pieces it was done
+        if option in words:
+            del words[words.index(option) : words.index(option) + 2]
+    asked = ["FOLDER" if Path(word).is_dir() else word for word in words]
+    given = {"what": what, "command": shlex.join(["python", "benchmarks/cluster.py", *asked])}
+    others = [row for row in kept if row["what"] != what]
+    everything = sorted([*others, *({**given, **row} for row in rows)], key=lambda row: row["what"])
+    write_result(NAME, "python benchmarks/cluster.py WHAT", everything)
+    fill_pages()
+    for row in rows:
+        print(row)
 
 
 def link_images(folder: Path, target: Path, count: int) -> Path:
-    """A folder with links to so many images, the same ones again if there are fewer."""
+    """A folder with links to so many images, from all below the folder; the same ones again if need be."""
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg", ".png"))
     target.mkdir()
     for number in range(count):
-        (target / f"{number:07d}.jpg").symlink_to(files[number % len(files)].resolve())
+        place = number * len(files) // count if count < len(files) else number % len(files)
+        (target / f"{number:07d}.jpg").symlink_to(files[place].resolve())
     return target
 
 
-def command(source: Path, out: Path, bundle: str, *more: object) -> list[str]:
+def command(source: Path | str, out: Path, bundle: str, *more: object) -> list[str]:
     """`poolsieve moderate` as it is typed."""
     given = ("moderate", source, "--bundle", bundle, "--out", out, "--seed", 7, "--quiet", *more)
     return [sys.executable, "-m", "poolsieve", *map(str, given)]
@@ -72,30 +99,27 @@ def run(arguments: list[str]) -> float:
 def tables(given: argparse.Namespace, place: Path) -> None:
     """Whether all tables are the same."""
     source = link_images(given.folder, place / "photos", given.images)
-    print(
-        f"{given.images:,} images; the same table as the first\n\n| scheme | plain | "
-        + " | ".join(f"{on}, {workers}" for on, workers in WAYS)
-        + " |\n|---|---|"
-        + "---|" * len(WAYS)
-    )
+    rows = []
     for scheme in SCHEMES:
         plain = place / f"{scheme}.parquet"
         run(command(source, plain, given.bundle, "--scheme", scheme, "--threads", 1))
-        expected, told = None, []
+        found = {}
         for on, workers in WAYS:
             out = place / f"{scheme}-{on}-{workers}"
             run(command(source, out, given.bundle, "--scheme", scheme, *parted(on, workers, given.segment)))
-            found = list(run_verdicts(str(out)))
-            expected = found if expected is None else expected
-            told.append("yes" if found == expected else "NO")
-        same = (
-            "by other plans"
-            if scheme == "auto"
-            else "yes"
-            if list(read_verdicts(plain)) == expected
-            else "NO"
+            found[f"{on}, {workers}"] = list(run_verdicts(str(out)))
+        expected = found["local, 1"]
+        rows.append(
+            {
+                "scheme": scheme,
+                "images": len(expected),
+                "flagged": sum(verdict.flagged for verdict in expected),
+                "plans": len({verdict.scheme for verdict in expected}),
+                "plain": list(read_verdicts(plain)) == expected,
+                **{way: verdicts == expected for way, verdicts in found.items()},
+            }
         )
-        print(f"| {scheme} | {same} | {' | '.join(told)} |", flush=True)
+        keep("tables", rows)
 
 
 def judging_seconds(out: Path) -> float:
@@ -119,12 +143,20 @@ def overhead(given: argparse.Namespace, place: Path) -> None:
             run(command(source, folder, given.bundle, *chunk[:2], *parted(on, 1, given.segment)))
             seconds[name].append(judging_seconds(folder))
     best = {name: min(values) for name, values in seconds.items()}
-    load = f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors"
-    print(f"{load}, best of {given.rounds} rounds, one thread")
-    print("| | seconds of a segment, all rounds | ratio to plain |\n|---|---|---|")
-    for name, values in seconds.items():
-        shown = ", ".join(f"{value:.2f}" for value in values)
-        print(f"| {name} | {shown} | {best[name] / best['plain']:.3f} |")
+    keep(
+        "overhead",
+        [
+            {
+                "way": name,
+                "images": given.images,
+                "segment_seconds": [round(value, 3) for value in values],
+                "ratio": round(best[name] / best["plain"], 3),
+                "load": round(os.getloadavg()[0], 1),
+                "processors": os.cpu_count(),
+            }
+            for name, values in seconds.items()
+        ],
+    )
 
 
 def _plain_seconds(arguments: list[str], out: Path, segment: int) -> float:
@@ -150,7 +182,7 @@ def kills(given: argparse.Namespace, place: Path) -> None:
     Moments are numbers of parts, so that kills are spread over the run on a fast machine as on a slow one.
     """
     source = link_images(given.folder, place / "photos", given.images)
-    out, rng = place / "run", random.Random(given.seed)
+    out, rng, noted = place / "run", random.Random(given.seed), Noted(place / "judged.txt")
     options = ("--scheme", given.scheme, *parted(given.on, 2, 1))
     if given.chunk is not None:
         options = (*options, "--chunk", given.chunk)
@@ -160,10 +192,12 @@ def kills(given: argparse.Namespace, place: Path) -> None:
     moments = sorted(rng.choices(range(1, segments - 1), k=given.kills))
     written: dict[Path, int] = {}
     killed: Counter[str] = Counter()
-    starts = twice = 0
+    starts = failed = twice = 0
     while not (out / "_SUCCESS").exists():
         starts += 1
-        driver = subprocess.Popen(command(source, out, given.bundle, *options))
+        driver = subprocess.Popen(
+            noting(command(source, out, given.bundle, *options)), env={**os.environ, **noted.environment()}
+        )
         dead: set[int] = set()
         while driver.poll() is None:
             time.sleep(0.02)
@@ -187,15 +221,23 @@ def kills(given: argparse.Namespace, place: Path) -> None:
                     os.kill(victim, signal.SIGKILL)
             if whom != "worker":
                 driver.kill()
-        if driver.returncode not in (0, 1, -signal.SIGKILL):
+        failed += driver.returncode not in (0, 1, -signal.SIGKILL)  # as Ray may not start on a busy machine
+        if failed > MOST_FAILED:
             raise SystemExit(f"the driver ended with {driver.returncode}")
-    same = list(run_verdicts(str(out))) == expected
-    told = ", ".join(f"{whom} {times}" for whom, times in sorted(killed.items()))
-    print(
-        f"{given.on}: {killed.total()} kills ({told}) on {segments} segments of {given.images:,} images, "
-        f"{starts} starts: the table is {'the same' if same else 'ANOTHER ONE'}, {twice} parts were written "
-        "twice"
-    )
+    row = {
+        "on": given.on,
+        "images": given.images,
+        "segments": segments,
+        "kills": killed.total(),
+        **{f"kills_of_{whom}": killed[whom] for whom in ("worker", "driver", "both")},
+        "starts": starts,
+        "failed_starts": failed,
+        "same_table": list(run_verdicts(str(out))) == expected,
+        "written_twice": twice,
+        "judged_again": noted.again(),
+        "most_by_a_worker": noted.most_lost_by_a_worker(),
+    }
+    keep(f"kills, {given.on}", [row])
 
 
 def _workers_of(driver: int) -> set[int]:
@@ -221,78 +263,66 @@ def _ancestors(process: int, parents: dict[int, int]) -> Iterator[int]:
         yield process
 
 
-class _Keys(BaseHTTPRequestHandler):
-    """S3 as far as listings ask for it: so many keys, made up as they are asked for."""
+def keys(given: argparse.Namespace, place: Path) -> None:
+    """Judge so many keys of a server, or as many as the time allows, and tell the memory of all processes."""
+    place = given.place or place
+    out, curve, bundle = place / "run", place / "curve.jsonl", place / "bundle"
+    place.mkdir(parents=True, exist_ok=True)
+    if not bundle.exists():
+        small_bundle(bundle)
+    options: tuple[object, ...] = (
+        "--on",
+        "local",
+        "--workers",
+        given.workers,
+        "--scheme",
+        given.scheme,
+        "--threads",
+        1,
+    )
+    if given.chunk is not None:
+        options = (*options, "--chunk", given.chunk)
+    begin, step = time.monotonic(), given.keys // POINTS
+    with served_images(given.keys) as environment:
+        driver = subprocess.Popen(command(SOURCE, out, str(bundle), *options), env=environment)
+        began_with = _judged(out)
+        seen = began_with
+        while driver.poll() is None and time.monotonic() - begin < given.seconds:
+            time.sleep(1)
+            ending = time.monotonic() - begin > given.seconds - 2
+            if _judged(out) >= seen + (1 if ending else step):
+                point = _point(driver.pid, out, time.monotonic() - begin, began_with)
+                seen = point["images"]
+                with curve.open("a") as stream:
+                    stream.write(f"{json.dumps(point)}\n")
+                print(point, flush=True)
+        if driver.poll() is None:
+            driver.kill()
+        driver.wait()
+    lines = curve.read_text().splitlines()
+    finished = (out / "_SUCCESS").exists()
+    keep("keys", [{"keys": given.keys, "finished": finished, **json.loads(line)} for line in lines])
 
-    keys = 0
 
-    def do_GET(self) -> None:
-        asked = parse_qs(urlsplit(self.path).query)
-        first = int(asked.get("continuation-token", ["0"])[0])
-        last = min(first + PAGE, self.keys)
-        rows = "".join(
-            f"<Contents><Key>up/{n:09d}.jpg</Key><Size>1</Size><ETag>&quot;{n:032x}&quot;</ETag></Contents>"
-            for n in range(first, last)
-        )
-        more = f"<NextContinuationToken>{last}</NextContinuationToken>" if last < self.keys else ""
-        truncated = str(last < self.keys).lower()
-        head = f"<IsTruncated>{truncated}</IsTruncated>{more}"
-        body = f"<ListBucketResult>{head}{rows}</ListBucketResult>".encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *given: object) -> None:
-        """Say nothing."""
-
-
-@contextmanager
-def served_keys(count: int) -> Iterator[str]:
-    """The address of a server with so many keys."""
-    handler = type("Keys", (_Keys,), {"keys": count})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+def _judged(out: Path) -> int:
+    """Images whose verdicts are written, but for a shorter last part."""
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
+        settings = RunFolder(str(out)).settings()
+    except (OSError, ValueError):  # it is just being written
+        return 0
+    return 0 if settings is None else len(list((out / "parts").glob("0*.parquet"))) * settings.images
 
 
-def listing(given: argparse.Namespace, place: Path) -> None:
-    """Put the listing of so many keys on record, in a process apart from the server; tell its memory."""
-    with served_keys(given.keys) as address:
-        settings = {
-            **os.environ,
-            "AWS_ENDPOINT_URL": address,
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
-        }
-        script = "import sys, cluster; cluster.list_keys(sys.argv[1], int(sys.argv[2]))"
-        subprocess.run(
-            [sys.executable, "-c", script, str(place / "run"), str(given.keys)], env=settings, check=True
-        )
-    shutil.rmtree(place / "run", ignore_errors=True)
-
-
-def list_keys(out: str, keys: int) -> None:
-    """Write the listing of a run, a tenth at a time."""
-    from poolsieve.distributed.listing import ListedImage, list_segments
-    from poolsieve.distributed.run_folder import RunSettings
-    from poolsieve.images.locations import Location
-
-    images = (ListedImage(f.name, f.size, f.version) for f in Location("s3://bucket/up").files())
-    settings = RunSettings(("s3://bucket/up",), None, "b", "h", "s", {}, (), 0, chunk=100, segment=10)
-    begin, segments = time.perf_counter(), list_segments(RunFolder(out), settings, images)
-    step = max(keys // settings.images // 10, 1)
-    print("| keys | seconds | MB resident, most so far |\n|---|---|---|")
-    done = 0
-    while taken := sum(1 for _ in islice(segments, step)):
-        done += taken
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"| {done * settings.images:,} | {time.perf_counter() - begin:.0f} | {most:.0f} |", flush=True)
+def _point(driver: int, out: Path, seconds: float, began_with: int) -> dict[str, Any]:
+    """Images so far, and megabytes of driver and workers."""
+    images, workers = _judged(out), _workers_of(driver)
+    return {
+        "images": images,
+        "listed_segments": len(list((out / "listing").glob("0*.parquet"))),
+        "driver_mb": round(resident_megabytes(driver)),
+        "workers_mb": [round(resident_megabytes(worker)) for worker in sorted(workers)],
+        "images_per_second": round((images - began_with) / seconds),
+    }
 
 
 def main() -> None:
@@ -300,8 +330,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("tables", "overhead", "kills", "listing"))
-    parser.add_argument("folder", nargs="?", type=Path, help="images; not for listing")
+    parser.add_argument("what", choices=("tables", "overhead", "kills", "keys"))
+    parser.add_argument("folder", nargs="?", type=Path, help="images; not for keys")
     parser.add_argument("--bundle", default="firearms")
     parser.add_argument("--images", type=int, default=3000)
     parser.add_argument("--segment", type=int, default=2, help="chunks of a part")
@@ -312,11 +342,14 @@ def main() -> None:
     parser.add_argument("--pause", type=float, default=1.0, help="most seconds that a kill comes later")
     parser.add_argument("--on", choices=("local", "ray"), default="local")
     parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--workers", type=int, default=1, help="of keys; the server takes a processor too")
+    parser.add_argument("--place", type=Path, help="folder in which keys goes on")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="after which keys stops")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    if given.what != "listing" and given.folder is None:
+    if given.what != "keys" and given.folder is None:
         parser.error("name a folder of images")
-    chosen = {"tables": tables, "overhead": overhead, "kills": kills, "listing": listing}[given.what]
+    chosen = {"tables": tables, "overhead": overhead, "kills": kills, "keys": keys}[given.what]
     with tempfile.TemporaryDirectory(prefix="poolsieve-cluster-") as temporary:
         chosen(given, Path(temporary))
 

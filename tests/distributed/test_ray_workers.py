@@ -1,6 +1,5 @@
 import os
 import signal
-from pathlib import Path
 
 import numpy as np
 import planted_runs
@@ -8,28 +7,8 @@ import pytest
 from planted import write_images
 from planted_runs import PlantedOpening, run_parts
 
-import poolsieve
 from poolsieve.distributed.ray_workers import RayPool, RayResources
 from poolsieve.distributed.worker_pool import WorkersFailedError
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    ray = pytest.importorskip("ray")
-    here = Path(planted_runs.__file__).parent
-    paths = [str(Path(poolsieve.__file__).parents[1]), str(here)]
-    ray.init(
-        address="local",
-        num_cpus=2,
-        object_store_memory=100_000_000,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="ERROR",
-        runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(paths)}},
-    )
-    yield ray
-    ray.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +41,17 @@ def test_actors_give_the_table_of_one_process_also_when_one_is_killed(cluster, p
     assert cluster.is_initialized()  # it was not started by the pool
 
 
+@pytest.mark.parametrize("way", ["auto", "adaptive", "dorfman", "glance"])
+def test_any_number_of_actors_gives_the_table_of_one_process(cluster, photos, tmp_path, way):
+    opening = PlantedOpening(way)
+    expected = list(run_parts(tmp_path / "calm", photos, opening, segment=2)[0].verdicts())
+    for actors in (1, 2):
+        out = str(tmp_path / f"run-{actors}")
+        pool = RayPool(opening, out, actors, 1, RayResources(cpus=0.5))
+        folder, _ = run_parts(out, photos, opening, lambda pool=pool: pool, segment=2)
+        assert list(folder.verdicts()) == expected
+
+
 def test_what_an_actor_cannot_do_is_said(cluster, photos, tmp_path):
     out = tmp_path / "run"
     planted_runs.RunFolder(str(out)).begin(planted_runs.settings_for(photos, PlantedOpening("glance")))
@@ -81,3 +71,17 @@ def test_one_processor_is_kept_free_for_ray(cluster):
         with pytest.raises(ValueError, match="one processor must stay free for Ray"):
             RayPool(PlantedOpening(), "run", size, None, resources)
     assert RayPool(PlantedOpening(), "run", None, None, RayResources(cpus=0.25))._size == 4
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [(None, "be started on this machine: slow"), ("a:1", "be reached at a:1: slow")],
+)
+def test_a_ray_that_does_not_start_is_said(cluster, monkeypatch, address, words):
+    def failing(**options):
+        raise Exception("slow")
+
+    monkeypatch.setattr(cluster, "is_initialized", lambda: False)
+    monkeypatch.setattr(cluster, "init", failing)
+    with pytest.raises(WorkersFailedError, match=words):
+        RayPool(PlantedOpening(), "run", 1, 1, RayResources(address=address))

@@ -63,7 +63,7 @@ def test_a_run_in_parts_has_the_verdicts_of_a_plain_one(photos, tmp_path, way):
     assert run.totals.flagged == sum(verdict.flagged for verdict in plain)
 
 
-@pytest.mark.parametrize("way", ["auto", "adaptive"])
+@pytest.mark.parametrize("way", ["auto", "adaptive", "dorfman", "glance"])
 def test_any_number_of_workers_gives_the_same_table(photos, tmp_path, way):
     opening = PlantedOpening(way)
     folder, run = run_parts(tmp_path / "one", photos, opening)
@@ -104,6 +104,28 @@ def test_a_part_that_another_worker_has_written_is_not_judged_or_written_again(p
     judge._moderator = None  # it would be needed to judge
     assert judge.judge(1, None) == folder.state(1)
     assert (tmp_path / "run" / "parts" / "00000001.parquet").stat().st_mtime_ns == before
+
+
+def test_a_worker_that_outlives_its_driver_does_not_write_over_the_part_of_the_next(photos, tmp_path):
+    opening = PlantedOpening("adaptive")
+    whole, _ = run_parts(tmp_path / "whole", photos, opening)
+    folder = RunFolder(str(tmp_path / "run"))
+    folder.begin(settings_for(photos, opening))
+    folder.write_listing(1, whole.read_listing(1))
+    outliving, following = (SegmentJudge(opening, str(folder), 1) for _ in range(2))
+    real, times = outliving._moderator.judge_chunk, []
+
+    def judge_chunk(prepared, run):
+        verdicts = real(prepared, run)
+        following.judge(1, None)  # the driver was killed and begun again, and its worker was faster
+        times.append((tmp_path / "run" / "parts" / "00000001.parquet").stat())
+        return verdicts
+
+    outliving._moderator.judge_chunk = judge_chunk
+    outliving.judge(1, None)
+    after = (tmp_path / "run" / "parts" / "00000001.parquet").stat()
+    assert [(one.st_ino, one.st_mtime_ns) for one in times] == [(after.st_ino, after.st_mtime_ns)]
+    assert list(folder.verdicts()) == [v for v in whole.verdicts() if 100 <= v.position < 200]
 
 
 DRIVER = """

@@ -20,6 +20,7 @@ from poolsieve.moderation.moderator import Totals
 from poolsieve.schemes import CostMeter, Scheme
 
 _LOOK_EVERY = 0.2
+_AT_ONCE = 1000
 _READERS = 16
 """Threads that read what was learnt from parts; in a store most of their time is waiting."""
 
@@ -86,8 +87,10 @@ class PartedRun:
         """Count the parts that are there; gives their numbers."""
         parts = folder.parts()
         with ThreadPoolExecutor(_READERS) as readers:
-            for segment, state in zip(parts, readers.map(folder.state, parts), strict=True):
-                self.learn(segment, state)
+            for begin in range(0, len(parts), _AT_ONCE):  # what was read and not counted yet would pile up
+                some = parts[begin : begin + _AT_ONCE]
+                for segment, state in zip(some, readers.map(folder.state, some), strict=True):
+                    self.learn(segment, state)
         return parts
 
     def end(self) -> None:

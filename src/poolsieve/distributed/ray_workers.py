@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from poolsieve.distributed.local_workers import words_of
 from poolsieve.distributed.opening import Opening
 from poolsieve.distributed.segment_judging import SegmentJudge
-from poolsieve.distributed.worker_pool import AT_ONCE, Done, Event, PartTask, WorkerPool
+from poolsieve.distributed.worker_pool import AT_ONCE, Done, Event, PartTask, WorkerPool, WorkersFailedError
 
 _STORE_BYTES = 100_000_000
 """Memory of the object store of a Ray that is started here; only numbers and counts go through it."""
@@ -54,25 +54,15 @@ class RayPool(WorkerPool[RayWorker]):
     Raises:
         ImportError: Ray is not installed.
         ValueError: The cluster has no room for so many.
+        WorkersFailedError: There is no cluster, and none can be started.
     """
 
     def __init__(
         self, opening: Opening, run: str, size: int | None, threads: int | None, resources: RayResources
     ) -> None:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        try:
-            import ray
-        except ImportError:
-            raise ImportError("--on ray needs Ray: pip install 'poolsieve[ray]'") from None
-        self._ray, self._began = ray, not ray.is_initialized()
-        if self._began:
-            address = resources.address or os.environ.get("RAY_ADDRESS")
-            own: dict[str, Any] = (
-                {} if address else {"object_store_memory": _STORE_BYTES, "include_dashboard": False}
-            )
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
-        super().__init__(_check_room(ray.cluster_resources(), size, resources))
-        self._actor = ray.remote(SegmentJudge).options(
+        self._ray, self._began = connect(resources, {"object_store_memory": _STORE_BYTES})
+        super().__init__(check_room(self._ray.cluster_resources(), size, resources))
+        self._actor = self._ray.remote(SegmentJudge).options(
             num_cpus=resources.cpus, num_gpus=resources.gpus, max_restarts=0, max_concurrency=AT_ONCE
         )
         self._given = (opening, run, threads or max(1, round(resources.cpus)))
@@ -115,8 +105,40 @@ class RayPool(WorkerPool[RayWorker]):
             self._ray.shutdown()
 
 
-def _check_room(there: dict[str, float], wanted: int | None, resources: RayResources) -> int:
-    """How many actors there will be."""
+def connect(resources: RayResources, own: Mapping[str, Any]) -> tuple[Any, bool]:
+    """Ray, connected to a cluster, and whether that was done here.
+
+    Args:
+        resources: Name the cluster.
+        own: Options of one that is started on this machine.
+
+    Raises:
+        ImportError: Ray is not installed.
+        WorkersFailedError: There is no cluster, and none can be started.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise ImportError("--on ray needs Ray: pip install 'poolsieve[ray]'") from None
+    if ray.is_initialized():
+        return ray, False
+    address = resources.address or os.environ.get("RAY_ADDRESS")
+    options = {} if address else {"include_dashboard": False, **own}
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
+    except Exception as error:  # of its own kinds, or of none if it was too slow
+        what = f"be reached at {address}" if address else "be started on this machine"
+        raise WorkersFailedError(f"Ray cannot {what}: {error}") from error
+    return ray, True
+
+
+def check_room(there: dict[str, float], wanted: int | None, resources: RayResources) -> int:
+    """How many actors there will be.
+
+    Raises:
+        ValueError: The cluster has no room for so many.
+    """
     processors, gpus = there.get("CPU", 0.0), there.get("GPU", 0.0)
     most = int((processors - 1) / resources.cpus) if resources.cpus else 1 << 20
     if resources.gpus:

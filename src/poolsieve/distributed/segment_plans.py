@@ -37,13 +37,14 @@ class SegmentPlans:
 
     def __init__(self, controller: PlanController | None, chunks: int) -> None:
         self.controller, self._chunks = controller, chunks
-        self._told: dict[int, Mapping[str, Any]] = {}
+        self._told: dict[int, tuple[PrevalenceEstimator, int]] = {}
         self._observed = 0
 
     def learn(self, segment: int, state: Mapping[str, Any]) -> None:
         """Hear what a segment told; in any order."""
         if self.controller is not None:
-            self._told[segment] = state
+            told = PrevalenceEstimator(np.array(state["likelihood"]), int(state["groups"]))
+            self._told[segment] = told, state["meter"]["images"]
 
     def ready(self, segment: int) -> bool:
         """Whether enough is known to choose the plan of a segment."""
@@ -59,9 +60,8 @@ class SegmentPlans:
         if self.controller is None:
             return None
         while self._observed < told_before(segment):
-            state = self._told.pop(self._observed)
-            fresh = PrevalenceEstimator(np.array(state["likelihood"]), int(state["groups"]))
+            fresh, images = self._told.pop(self._observed)
             if fresh.groups:
-                self.controller.learn(fresh, state["meter"]["images"], segment * self._chunks - 1)
+                self.controller.learn(fresh, images, segment * self._chunks - 1)
             self._observed += 1
         return self.controller.place

@@ -75,11 +75,7 @@ class MemberItem:
 
 
 def zip_items(path: str, max_bytes: int) -> Iterator[MemberItem]:
-    """The members of a zip archive, in the order of its directory.
-
-    Raises:
-        ValueError: If it is no zip archive, or its directory cannot be read.
-    """
+    """The members of a zip archive, in the order of its directory; ValueError if that cannot be read."""
     location = Location(path)
     raw = location.open() if location.remote else io.FileIO(path)
     size = cast(Any, raw).size() if location.remote else Path(path).stat().st_size
@@ -131,11 +127,7 @@ def _zip_reader(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Callable[[
 
 
 def tar_items(path: str, max_bytes: int) -> Iterator[MemberItem]:
-    """The members of a tar archive, plain or compressed; each is to be read before the next is asked for.
-
-    Raises:
-        ValueError: If it is no tar archive.
-    """
+    """The members of a tar archive, plain or compressed; each is to be read before the next is asked for."""
     file, size = Location(path).open_from_start()
     with file:
         stream = _Unpacked(file, size)
@@ -165,7 +157,8 @@ def _members(path: str, archive: tarfile.TarFile, stream: _Unpacked, max_bytes: 
         if content is not None:
             yield _named(path, member.name, member.size, content.read, max_bytes, sequential=True)
         elif not member.isdir():
-            yield _named(path, member.name, 0, _refuse("a link or device in an archive is not followed"))
+            refused = refused_item(path, "a link or device in an archive is not followed")
+            yield _named(path, member.name, 0, refused.read)
     yield refused_item(path, f"the archive has more than {MAX_MEMBERS:,} members; the others are not read")
 
 
@@ -295,21 +288,17 @@ def _named(
     sequential: bool = False,
 ) -> MemberItem:
     if len(name) > MAX_NAME:
-        shown = f"{path}/{name[:80]}..."
-        return MemberItem(shown, 0, _refuse(f"a name of {len(name):,} characters in an archive"))
+        return refused_item(f"{path}/{name[:80]}...", f"a name of {len(name):,} characters in an archive")
     return MemberItem(f"{path}/{name}", size, read, max_bytes, sequential)
 
 
 def refused_item(name: str, reason: str) -> MemberItem:
     """An item that cannot be read, and why."""
-    return MemberItem(name, 0, _refuse(reason))
 
-
-def _refuse(reason: str) -> Callable[[int], bytes]:
     def read(limit: int) -> bytes:
         raise UnreadableImage("archive", reason)
 
-    return read
+    return MemberItem(name, 0, read)
 
 
 def _too_much() -> str:

@@ -9,10 +9,9 @@ from contextlib import contextmanager
 
 
 class Budget:
-    """So many bytes that may be in use at once; first come, first served.
+    """So many bytes in all that may be in use at once; first come, first served.
 
-    Args:
-        total: All there is. Who asks for more gets all, alone.
+    Who asks for more than there are gets all, alone.
     """
 
     def __init__(self, total: int) -> None:

@@ -13,16 +13,9 @@ from poolsieve.images.sources import LITTER, STANDARD_INPUT, list_items
 
 
 def count_items(sources: Iterable[str], *, column: str | None, outputs: OwnOutputs) -> int | None:
-    """Number of items in several sources; None if one of them cannot be counted at little cost.
+    """Number of items in several sources, as on the command line; None if that takes more than a little.
 
-    Args:
-        sources: As on the command line.
-        column: Column of the paths in tables.
-        outputs: As in `list_items`.
-
-    Raises:
-        OSError: If a source cannot be opened.
-        ValueError: If a table or an archive is damaged.
+    Raises as `list_items` does, which tells of the other arguments.
     """
     total = 0
     for source in sources:

@@ -12,7 +12,8 @@ from pathlib import Path, PurePosixPath
 
 from poolsieve.files import write_atomically
 from poolsieve.images.datasets import IMAGE_ENDINGS
-from poolsieve.images.locations import Location, StoredFile
+from poolsieve.images.locations import Location
+from poolsieve.images.store_listings import StoredFile
 
 _THREADS = 16
 _LARGEST_TABLE = 1 << 30

@@ -10,7 +10,7 @@ import csv
 import hashlib
 import os
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,15 +32,10 @@ _EXAMPLES = 5
 
 @dataclass(frozen=True)
 class Duplicates:
-    """Equal files (by content) that stand where they should not.
+    """Equal files (by content) that stand where they should not."""
 
-    Attributes:
-        straddling: Groups of equal files of which not all are in one split.
-        contradicting: Groups of equal files that carry both labels.
-    """
-
-    straddling: tuple[tuple[Path, ...], ...] = ()
-    contradicting: tuple[tuple[Path, ...], ...] = ()
+    straddling: tuple[tuple[Path, ...], ...] = ()  # groups of equal files of which not all are in one split
+    contradicting: tuple[tuple[Path, ...], ...] = ()  # groups of equal files that carry both labels
 
     def messages(self) -> list[str]:
         """One line for each kind that occurs, with a few examples."""
@@ -58,27 +53,16 @@ class Duplicates:
 
 @dataclass(frozen=True)
 class ImageDataset:
-    """Labelled image files with their splits; only readable files are in it.
+    """Labelled image files with their splits; only readable files are in it."""
 
-    Attributes:
-        files: The image files.
-        labels: 1 for images to be flagged, 0 for ordinary ones. Shape (images,).
-        splits: "train", "val" or "test" for each image. Shape (images,).
-        digests: SHA-256 of each file's bytes, in hexadecimal.
-        sizes: Width and height of each image, upright. Shape (images, 2).
-        unreadable: The files that were left out, with the reason.
-        duplicates: Equal files across splits or labels.
-        split_by_content: The data brought no splits; they were made from the hash of each file.
-    """
-
-    files: tuple[Path, ...]
-    labels: NDArray[np.int64]
-    splits: NDArray[np.str_]
-    digests: tuple[str, ...]
-    sizes: NDArray[np.int64]
-    unreadable: tuple[UnreadableImage, ...] = ()
-    duplicates: Duplicates = Duplicates()
-    split_by_content: bool = False
+    files: tuple[Path, ...]  # the image files
+    labels: NDArray[np.int64]  # 1 for images to be flagged, 0 for ordinary ones. Shape (images,)
+    splits: NDArray[np.str_]  # "train", "val" or "test" for each image. Shape (images,)
+    digests: tuple[str, ...]  # SHA-256 of each file's bytes, in hexadecimal
+    sizes: NDArray[np.int64]  # width and height of each image, upright. Shape (images, 2)
+    unreadable: tuple[UnreadableImage, ...] = ()  # the files that were left out, with the reason
+    duplicates: Duplicates = Duplicates()  # equal files across splits or labels
+    split_by_content: bool = False  # the data brought no splits; they were made from the hash of each file
 
     def __len__(self) -> int:
         return len(self.files)
@@ -176,24 +160,27 @@ def load_dataset(
                 "give a folder of class folders or a CSV without the column split"
             )
         entries = [replace(entry, split="test") for entry in entries]
-    digests, sizes, failures = _check_files([entry.file for entry in entries], on_progress)
-    unreadable = tuple(failures[i] for i in sorted(failures))
+    checked = _check_files([entry.file for entry in entries], on_progress)
+    unreadable = tuple(failure for _, _, failure in checked if failure is not None)
     if strict and unreadable:
         first = "; ".join(str(error) for error in unreadable[:_EXAMPLES])
         raise ValueError(
             f"{len(unreadable)} unreadable image(s) in {path}: {first}. "
             "Mend or remove them, or run without --strict to leave them out"
         )
-    kept = [i for i in range(len(entries)) if i not in failures]
-    splits = [entries[i].split or _split_by_hash(digests[i]) for i in kept]
+    kept = [
+        (replace(entry, split=entry.split or _split_by_hash(digest)), digest, size)
+        for entry, (digest, size, failure) in zip(entries, checked, strict=True)
+        if failure is None
+    ]
     dataset = ImageDataset(
-        files=tuple(entries[i].file for i in kept),
-        labels=np.array([entries[i].label for i in kept], dtype=np.int64),
-        splits=np.array(splits, dtype=np.str_),
-        digests=tuple(digests[i] for i in kept),
-        sizes=np.array([sizes[i] for i in kept], dtype=np.int64).reshape(-1, 2),
+        files=tuple(entry.file for entry, _, _ in kept),
+        labels=np.array([entry.label for entry, _, _ in kept], dtype=np.int64),
+        splits=np.array([entry.split for entry, _, _ in kept], dtype=np.str_),
+        digests=tuple(digest for _, digest, _ in kept),
+        sizes=np.array([size for _, _, size in kept], dtype=np.int64).reshape(-1, 2),
         unreadable=unreadable,
-        duplicates=_find_duplicates([entries[i] for i in kept], splits, [digests[i] for i in kept]),
+        duplicates=_find_duplicates((digest, entry) for entry, digest, _ in kept),
         split_by_content=entries[0].split is None,
     )
     _require_both_classes(dataset, path, needed)
@@ -250,12 +237,9 @@ def _class_names(flagged: Sequence[str], clear: Sequence[str]) -> dict[str, int]
 
 
 def _entries_of_folder(path: Path, labels: Mapping[str, int], wanted: Collection[str]) -> list[_Entry]:
-    """The images of class folders, or of splits with these.
+    """The images of class folders, with labels by their names, or of splits with these.
 
-    Args:
-        path: The folder.
-        labels: Labels by the names of class folders.
-        wanted: Names of which there must be a folder.
+    Of the `wanted` names there must be a folder.
     """
     folders = _folders_in(path)
     if any(folder.name.lower() in SPLIT_NAMES for folder in folders):
@@ -314,33 +298,25 @@ def _folder_names(labels: Mapping[str, int], label: int) -> str:
 
 def _check_files(
     files: Sequence[Path], on_progress: Callable[[int, int], None] | None
-) -> tuple[list[str], list[tuple[int, int]], dict[int, UnreadableImage]]:
-    """Hash and decode every file; gives the hashes, the sizes, and the failures by position."""
+) -> list[tuple[str, tuple[int, int], UnreadableImage | None]]:
+    """Hash and decode every file; gives the hash, the size, and what is wrong with it."""
 
     def check(file: Path) -> tuple[str, tuple[int, int], UnreadableImage | None]:
         try:
             data = file.read_bytes()
+            return hashlib.sha256(data).hexdigest(), decode_image(data, file).size, None
+        except UnreadableImage as error:
+            return "", (0, 0), error
         except OSError as error:  # no right to read it, or a damaged disk
             return "", (0, 0), UnreadableImage(file, f"cannot be read ({error.strerror})")
-        size, failure = (0, 0), None
-        try:
-            size = decode_image(data, file).size
-        except UnreadableImage as error:
-            failure = error
-        return hashlib.sha256(data).hexdigest(), size, failure
 
-    digests: list[str] = []
-    sizes: list[tuple[int, int]] = []
-    failures: dict[int, UnreadableImage] = {}
+    checked = []
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as workers:
-        for position, (digest, size, failure) in enumerate(workers.map(check, files)):
-            digests.append(digest)
-            sizes.append(size)
-            if failure is not None:
-                failures[position] = failure
+        for one in workers.map(check, files):
+            checked.append(one)
             if on_progress is not None:
-                on_progress(position + 1, len(files))
-    return digests, sizes, failures
+                on_progress(len(checked), len(files))
+    return checked
 
 
 def _split_by_hash(digest: str) -> str:
@@ -350,19 +326,17 @@ def _split_by_hash(digest: str) -> str:
     return "val" if place < HASH_SHARES["train"] + HASH_SHARES["val"] else "test"
 
 
-def _find_duplicates(entries: Sequence[_Entry], splits: Sequence[str], digests: Sequence[str]) -> Duplicates:
-    groups: dict[str, list[int]] = defaultdict(list)
-    for position, digest in enumerate(digests):
-        groups[digest].append(position)
-    equal = [group for group in groups.values() if len(group) > 1]
+def _find_duplicates(entries: Iterable[tuple[str, _Entry]]) -> Duplicates:
+    """Equal files among entries, which come with the hash of their content."""
+    groups: dict[str, list[_Entry]] = defaultdict(list)
+    for digest, entry in entries:
+        groups[digest].append(entry)
 
-    def files(group: list[int]) -> tuple[Path, ...]:
-        return tuple(entries[i].file for i in group)
+    def differing(attribute: str) -> tuple[tuple[Path, ...], ...]:
+        apart = (g for g in groups.values() if len({getattr(entry, attribute) for entry in g}) > 1)
+        return tuple(tuple(entry.file for entry in group) for group in apart)
 
-    return Duplicates(
-        straddling=tuple(files(g) for g in equal if len({splits[i] for i in g}) > 1),
-        contradicting=tuple(files(g) for g in equal if len({entries[i].label for i in g}) > 1),
-    )
+    return Duplicates(straddling=differing("split"), contradicting=differing("label"))
 
 
 def _require_both_classes(dataset: ImageDataset, path: Path, needed: Sequence[str]) -> None:

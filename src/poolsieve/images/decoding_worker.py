@@ -146,11 +146,8 @@ class _Worker:
 
     def _ask_for_memory(self, amount: int, limit: int) -> None:
         write_message(self._answers, {"memory": amount})
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, 0)  # others may be served first
-        seconds = read_message(self._requests)[0]["seconds"]
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, _REAL_TIME * seconds)
+        _set_timer("ITIMER_REAL", 0)  # others may be served first
+        _set_timer("ITIMER_REAL", _REAL_TIME * read_message(self._requests)[0]["seconds"])
         self._asked = True
         self._limit_memory(limit)
 
@@ -189,9 +186,13 @@ def _limit_time(seconds: float) -> None:
 
     It also ends it after four times as long on the clock, in case that a decoder waits for ever.
     """
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_PROF, seconds)
-        signal.setitimer(signal.ITIMER_REAL, _REAL_TIME * seconds)
+    _set_timer("ITIMER_PROF", seconds)
+    _set_timer("ITIMER_REAL", _REAL_TIME * seconds)
+
+
+def _set_timer(name: str, seconds: float) -> None:
+    if hasattr(signal, "setitimer"):  # not everywhere
+        signal.setitimer(getattr(signal, name), seconds)
 
 
 def _address_space() -> int:

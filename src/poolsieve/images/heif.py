@@ -31,22 +31,14 @@ def heif_format(data: bytes) -> HeifFormat | None:
 
 
 def open_heif(data: bytes, kind: HeifFormat) -> Image.Image:
-    """Read the header of a HEIC or AVIF file.
-
-    Raises:
-        ImportError: If the extra `heif` is not installed.
-    """
+    """Read the header of a HEIC or AVIF file; ImportError without the extra `heif`."""
     register_heif()
     return Image.open(io.BytesIO(data), formats=(kind,))
 
 
 @cache
 def register_heif() -> None:
-    """Make Pillow know both formats.
-
-    Raises:
-        ImportError: If the extra `heif` is not installed.
-    """
+    """Make Pillow know both formats; ImportError without the extra `heif`."""
     import pillow_heif
     from PIL import AvifImagePlugin, features
 

@@ -27,12 +27,7 @@ _BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1
 
 
 def seems_image(name: str, head: bytes) -> bool:
-    """Whether a file is, or gives itself out as, an image of any kind.
-
-    Args:
-        name: Its name.
-        head: Its first `HEAD_BYTES`, or all if it has fewer.
-    """
+    """Whether a file is, or gives itself out as, an image of any kind, by its name and first `HEAD_BYTES`."""
     return name.lower().endswith(IMAGE_ENDINGS) or _begins_like_image(head)
 
 

@@ -7,7 +7,9 @@ taken at once.
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
@@ -66,33 +68,19 @@ class OpenFileItem:
 
 
 @dataclass(frozen=True)
-class PillowItem:
-    """One of Pillow's images, decoded or just opened."""
+class PixelsItem:
+    """Pixels, or one of Pillow's images; sequential if that may change when the next one is asked for."""
 
     name: str
-    image: Image.Image
-    sequential: Literal[True] = True  # it may be closed or drawn on when the next one is asked for
+    copied: Callable[[], Image.Image]  # in RGB, upright
+    sequential: bool = True
 
     def load(self) -> Image.Image:
-        """A copy in RGB, upright."""
-        return convert_image(self.image, self.name)
+        """A copy."""
+        return self.copied()
 
 
-@dataclass(frozen=True)
-class ArrayItem:
-    """Pixels in RGB; sequential if they may be overwritten when the next ones are asked for."""
-
-    name: str
-    pixels: NDArray[np.uint8]
-    sequential: bool = False
-
-    def load(self) -> Image.Image:
-        """A copy of the pixels."""
-        check_pixels(self.name, (self.pixels.shape[1], self.pixels.shape[0]))
-        return Image.fromarray(self.pixels)
-
-
-HeldItem = BytesItem | OpenFileItem | PillowItem | ArrayItem
+HeldItem = BytesItem | OpenFileItem | PixelsItem
 
 
 def held_item(
@@ -108,11 +96,17 @@ def held_item(
         TypeError: A file is open for text.
     """
     if isinstance(image, np.ndarray):
-        return _array_item(image, name or f"array[{position}]", reused=reused)
+        name = name or f"array[{position}]"
+        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
+            raise ValueError(
+                f"{name} has shape {image.shape} and type {image.dtype}; give RGB as uint8 (H, W, 3)"
+            )
+        return PixelsItem(name, partial(_copied, image, name), reused)
     if isinstance(image, bytes | bytearray | memoryview):
         return BytesItem(name or f"bytes[{position}]", bytes(image), max_bytes)
     if isinstance(image, Image.Image):
-        return PillowItem(name or _text(image, "filename") or f"image[{position}]", image)
+        name = name or _text(image, "filename") or f"image[{position}]"
+        return PixelsItem(name, partial(convert_image, image, name))
     if isinstance(image, io.TextIOBase):
         raise TypeError(f"image {position} is a file that is open for text; open it with mode 'rb'")
     if callable(getattr(image, "read", None)):
@@ -120,14 +114,11 @@ def held_item(
     return None
 
 
+def _copied(pixels: NDArray[np.uint8], name: str) -> Image.Image:
+    check_pixels(name, (pixels.shape[1], pixels.shape[0]))
+    return Image.fromarray(pixels)
+
+
 def _text(image: Any, attribute: str) -> str | None:
     value = getattr(image, attribute, None)
     return value if isinstance(value, str) else None
-
-
-def _array_item(array: NDArray[np.uint8], name: str, *, reused: bool) -> ArrayItem:
-    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
-        raise ValueError(
-            f"{name} has shape {array.shape} and type {array.dtype}; give RGB as uint8 (H, W, 3)"
-        )
-    return ArrayItem(name, array, reused)

@@ -1,8 +1,7 @@
 """Files and folders on disk or in an object store (`s3://`, `gs://`, `az://`), by one name for all.
 
 Stores are read and written by pyarrow, which finds credentials in the environment, the usual files, or the
-machine's role; a name that carries a key is refused, as names are logged. pyarrow lists a folder as a whole,
-so the keys of S3 are listed page by page by boto3, with their ETags.
+machine's role; a name that carries a key is refused, as names are logged. `store_listings` lists folders.
 """
 
 from __future__ import annotations
@@ -11,36 +10,27 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from poolsieve.files import write_atomically
 from poolsieve.images.reading import MAX_BYTES, UnreadableImage, check_bytes, read_limited
+from poolsieve.images.store_listings import ATTEMPTS, VERSIONS, AzureAccount, StoredFile, list_stored
 
 STORES = ("s3", "gs", "az")
-ATTEMPTS = 5
-"""Times that a request is made before its failure counts."""
+_PATIENCE = timedelta(seconds=60)
+"""How long Google's store is asked again before a failure counts; pyarrow's own is a quarter of an hour."""
 _BUFFER = 4 << 20
 """Bytes of one request where a large file is read in parts."""
 _REMOTE = re.compile(r"(s3|gs|az)://([^/]*)(?:/(.*))?", re.S)
-_HELP = "; credentials come from the environment and the usual files, S3's endpoint from AWS_ENDPOINT_URL"
-
-
-@dataclass(frozen=True)
-class StoredFile:
-    """A file in an object store, as it was listed.
-
-    Attributes:
-        name: With the store: `s3://bucket/key`.
-        size: Bytes.
-        version: The ETag that it had; None where listings tell none.
-    """
-
-    name: str
-    size: int
-    version: str | None
+_HELP = (
+    "; credentials come from the environment and the usual files, another server than the maker's own from "
+    "AWS_ENDPOINT_URL, STORAGE_EMULATOR_HOST or AZURE_STORAGE_ENDPOINT"
+)
 
 
 def is_remote(name: str | os.PathLike[str]) -> bool:
@@ -50,13 +40,9 @@ def is_remote(name: str | os.PathLike[str]) -> bool:
 
 @dataclass(frozen=True)
 class Location:
-    """A file or folder, on disk or in an object store.
+    """A file or folder, on disk or in an object store."""
 
-    Attributes:
-        name: A path, or `s3://bucket/key` and the like.
-    """
-
-    name: str
+    name: str  # a path, or `s3://bucket/key` and the like
 
     @property
     def remote(self) -> bool:
@@ -72,11 +58,7 @@ class Location:
         return self.name
 
     def kind(self) -> Literal["file", "folder"] | None:
-        """What it is; None if it does not exist.
-
-        Raises:
-            OSError: The store does not say.
-        """
+        """What it is; None if it does not exist. OSError if the store does not say."""
         if not self.remote:
             path = Path(self.name)
             return "folder" if path.is_dir() else "file" if path.exists() else None
@@ -85,6 +67,9 @@ class Location:
             kind = store.get_file_info([path_there])[0].type.name
         except OSError as error:
             raise OSError(f"{self} cannot be looked at ({error}){_HELP}") from None
+        if kind == "NotFound" and self.name.startswith("az:"):
+            # pyarrow asks for one name that begins so, and up-2/ comes before up/.
+            kind = "NotFound" if next(self.files(), None) is None else "Directory"
         return {"File": "file", "Directory": "folder"}.get(kind)  # type: ignore[return-value]
 
     def read_bytes(self, max_bytes: int = MAX_BYTES, version: str | None = None) -> bytes:
@@ -92,7 +77,7 @@ class Location:
 
         Args:
             max_bytes: Larger files are not read.
-            version: The ETag that it must have.
+            version: The ETag or generation that it must have.
 
         Raises:
             UnreadableImage: It is larger, or has changed since it was listed.
@@ -101,7 +86,7 @@ class Location:
         if not self.remote:
             return read_limited(self.name, max_bytes)
         with self.open() as stream:
-            found = cast(Any, stream).metadata().get("ETag", b"").decode()
+            found = cast(Any, stream).metadata().get(VERSIONS[_split(self.name)[0]], b"").decode()
             if version is not None and found != version:
                 raise UnreadableImage(self.name, "it has changed since it was listed")
             size = cast(Any, stream).size()
@@ -142,7 +127,8 @@ class Location:
                 Path(self.name).unlink()
         elif kind is not None:
             store, path = _open(self.name)
-            (store.delete_dir if kind == "folder" else store.delete_file)(path)
+            with suppress(FileNotFoundError):  # Google's has no folder any more once its files are removed
+                (store.delete_dir if kind == "folder" else store.delete_file)(path)
 
     def names(self) -> list[str]:
         """Names of the files that lie directly in it, sorted; none if there is no such folder."""
@@ -152,9 +138,7 @@ class Location:
         return sorted(file.name.rpartition("/")[2] for file in self.files(below=False))
 
     def files(self, *, below: bool = True) -> Iterator[StoredFile]:
-        """The files of a folder in a store by name, one at a time.
-
-        Keys of S3 come page by page; elsewhere, names of one folder are held at a time.
+        """The files of a folder in a store by key, one at a time; a page of them is held.
 
         Args:
             below: With those of all folders below it.
@@ -162,10 +146,8 @@ class Location:
         Raises:
             OSError: The store does not list it.
         """
-        scheme, bucket, key = _split(self.name)
-        listed = _s3_files(bucket, key, below) if scheme == "s3" else _walk(scheme, f"{bucket}/{key}", below)
         try:
-            yield from listed
+            yield from list_stored(*_split(self.name), below)
         except OSError as error:
             raise OSError(f"{self} cannot be listed ({error}){_HELP}") from None
 
@@ -203,11 +185,9 @@ def _store(scheme: str, bucket: str, process: int) -> Any:
                 retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
             )
         if scheme == "gs":
-            return fs.GcsFileSystem()
-        account = os.environ.get("AZURE_STORAGE_ACCOUNT")
-        if not account:
-            raise ValueError("az:// needs the storage account's name in AZURE_STORAGE_ACCOUNT")
-        return fs.AzureFileSystem(account, account_key=os.environ.get("AZURE_STORAGE_KEY"))
+            return fs.GcsFileSystem(retry_time_limit=_PATIENCE, **_gs_server())
+        account = AzureAccount.from_environment()
+        return fs.AzureFileSystem(account.name, **account.options())
     except (AttributeError, ImportError):
         raise ImportError(f"this build of pyarrow has no {scheme}://; install the one of PyPI") from None
 
@@ -215,6 +195,12 @@ def _store(scheme: str, bucket: str, process: int) -> Any:
 def _endpoint() -> str | None:
     """Where S3 is served if not by Amazon, as boto3 takes it too."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
+
+
+def _gs_server() -> dict[str, Any]:
+    """Where Google's store is served if not by Google, as its own client takes it too; without a login."""
+    scheme, _, server = os.environ.get("STORAGE_EMULATOR_HOST", "").rpartition("://")
+    return {"endpoint_override": server, "scheme": scheme or "http", "anonymous": True} if server else {}
 
 
 def _region(bucket: str) -> str | None:
@@ -228,44 +214,3 @@ def _region(bucket: str) -> str | None:
         return cast(str, fs.resolve_s3_region(bucket))
     except OSError:
         return None
-
-
-def _s3_files(bucket: str, key: str, below: bool) -> Iterator[StoredFile]:
-    try:
-        import boto3
-        from botocore.config import Config
-        from botocore.exceptions import BotoCoreError, ClientError
-    except ImportError:
-        raise ImportError("listing s3:// needs boto3: pip install 'poolsieve[s3]'") from None
-    config = Config(retries={"mode": "standard", "max_attempts": ATTEMPTS})
-    try:
-        pages = boto3.client("s3", config=config).get_paginator("list_objects_v2")
-        prefix = f"{key}/" if key else ""
-        for page in pages.paginate(Bucket=bucket, Prefix=prefix, **({} if below else {"Delimiter": "/"})):
-            for entry in page.get("Contents", ()):
-                if not entry["Key"].endswith("/"):  # what some tools put in place of folders
-                    yield StoredFile(f"s3://{bucket}/{entry['Key']}", entry["Size"], entry["ETag"])
-    except (BotoCoreError, ClientError) as error:
-        raise OSError(str(error)) from None
-
-
-def _walk(scheme: str, folder: str, below: bool) -> Iterator[StoredFile]:
-    """Files by name as stores order them, which compare whole keys: a folder as if it ended in a slash."""
-    from pyarrow import fs
-
-    store, _ = _open(f"{scheme}://{folder}")
-    folders = [folder.rstrip("/")]
-    levels = [iter(_entries(store, fs, folders[0]))]
-    while levels:
-        entry = next(levels[-1], None)
-        if entry is None:
-            levels.pop()
-        elif entry.type == fs.FileType.File:
-            yield StoredFile(f"{scheme}://{entry.path}", entry.size, None)
-        elif below:
-            levels.append(iter(_entries(store, fs, entry.path)))
-
-
-def _entries(store: Any, fs: Any, folder: str) -> list[Any]:
-    found = store.get_file_info(fs.FileSelector(folder, allow_not_found=True))
-    return sorted(found, key=lambda entry: f"{entry.path}{'/' * (entry.type != fs.FileType.File)}".encode())

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from poolsieve.files import write_atomically
-from poolsieve.images.locations import StoredFile, is_remote
+from poolsieve.images.locations import is_remote
 from poolsieve.images.reading import read_limited
+from poolsieve.images.store_listings import StoredFile
 
 NOTES = ".poolsieve-outputs"
 """File beside results that names them."""
@@ -31,15 +32,10 @@ _MOST_BYTES = 50_000_000
 
 @dataclass(frozen=True)
 class OutputNotes:
-    """The results in one folder: names with size and time of change.
+    """The results in one folder: names with size and time of change."""
 
-    Attributes:
-        results: Tables, pages and sheets.
-        copies: Copies of flagged images.
-    """
-
-    results: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    copies: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    results: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # tables, pages and sheets
+    copies: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # copies of flagged images
 
     def unchanged(self, folder: str | os.PathLike[str], *, copies: bool) -> set[str]:
         """Names of results, or of copies, that are as they were written."""
@@ -50,9 +46,7 @@ class OutputNotes:
 def read_notes(folder: str | os.PathLike[str], *, unsigned: bool = False) -> OutputNotes | None:
     """The notes on a folder; None if there are none, or none that are signed by this user for this folder.
 
-    Args:
-        folder: Where to look.
-        unsigned: Take them without a signature too: they may be anybody's.
+    With `unsigned`, others are taken too: they may be anybody's.
     """
     try:
         told, _, text = read_limited(Path(folder) / NOTES, _MOST_BYTES).partition(b"\n")
@@ -105,11 +99,9 @@ class OwnOutputs:
         self.passed_over: dict[str, int] = {}
 
     def leave_out(self, source: str, paths: Iterable[str]) -> Iterator[str]:
-        """The files below a folder without our own.
+        """The files below a folder without our own; those of a folder must come together.
 
-        Args:
-            source: The folder as it was named; copies that lie in itself are wanted.
-            paths: All files below it, those of a folder together.
+        Copies that lie in the folder itself, which was named as a source, are wanted.
         """
         folder, skipped, own = None, False, set[str]()
         for path in paths:

@@ -20,14 +20,10 @@ _MAX_LINE = 1_000_000
 
 
 def table_paths(table: str, column: str | None) -> Iterator[str]:
-    """The paths that a table names; they are relative to where it lies, unless they are whole.
+    """The paths in a column of a CSV or JSONL file, relative to where it lies unless they are whole.
 
-    Args:
-        table: A file that ends like a CSV or JSONL file.
-        column: Column of the paths; by default the first of `PATH_COLUMNS`.
-
-    Raises:
-        ValueError: It has no such column, or is no such table.
+    By default the column is the first of `PATH_COLUMNS`. Raises ValueError if it is not there, or if the file
+    is no such table.
     """
     rows = csv_paths if table.lower().endswith(".csv") else jsonl_paths
     if is_remote(table):

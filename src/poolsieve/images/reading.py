@@ -184,15 +184,8 @@ def decode_frames(
 ) -> list[Image.Image]:
     """Decode several frames of an animation, evenly spaced from the first to the last that is shown.
 
-    Args:
-        data: As in `decode_image`; of an image that does not move the only frame is given.
-        path: As in `decode_image`.
-        frames: The most frames to take, at most `MAX_FRAMES`; one is the frame that is shown first.
-        max_pixels: As in `decode_image`, for each frame.
-        at_least: As in `decode_image`.
-
-    Raises:
-        UnreadableImage: If one of these frames cannot be decoded.
+    At most so many `frames`, up to `MAX_FRAMES`; one is the frame that is shown first, and the only one of an
+    image that does not move. Else as `decode_image`.
     """
     if not 1 <= frames <= MAX_FRAMES:
         raise ValueError(f"frames is {frames}; give a number from 1 to {MAX_FRAMES}")
@@ -222,11 +215,7 @@ def decoder_errors(path: str | os.PathLike[str], max_pixels: int = MAX_PIXELS) -
 
 
 def open_image(data: bytes, path: str | os.PathLike[str], max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """Read the header of an image; to be used inside `decoder_errors`.
-
-    Raises:
-        UnreadableImage: If it is of no format that is read, or claims more than `max_pixels` pixels.
-    """
+    """Read the header of an image of a format that is read; to be used inside `decoder_errors`."""
     if not data:
         raise UnreadableImage(path, "the file is empty")
     if data.startswith(b"\xff\xd8") and not _in_one_scan(data):
@@ -305,12 +294,8 @@ def decoded(
 ) -> Iterator[Image.Image]:
     """The frames of an open image as RGB, upright, near the size asked for; inside `decoder_errors`.
 
-    Args:
-        image: As `open_image` gives it.
-        at_least: As in `decode_image`.
-        frames: As in `decode_frames`.
-        scale: How many times smaller a JPEG is decoded; None for what `draft_scale` says.
-        copied: Whether frames must outlive the open image and its next frame.
+    A JPEG is decoded so many times smaller as `scale` says, or else `draft_scale`. Frames that are `copied`
+    outlive the open image and its next frame. Else as in `decode_frames`.
     """
     scale = scale or draft_scale(image, at_least)
     if scale > 1:
@@ -405,10 +390,7 @@ def convert_image(
 ) -> Image.Image:
     """A copy in RGB and upright of one of Pillow's images, as `decode_image` would have given it.
 
-    Args:
-        image: Decoded, or opened only; then it is decoded here, one at a time.
-        path: Only the name given in errors.
-        max_pixels: Refuse images that have more pixels.
+    One that was opened only is decoded here, one at a time.
 
     Raises:
         UnreadableImage: If it was opened from a format that is not decoded here, or is damaged, truncated or

@@ -19,11 +19,8 @@ def read_ahead(
 ) -> Iterator[Result]:
     """Prepare items on threads, ahead of whoever takes the results, and give them in order.
 
-    Args:
-        items: Listed in the calling thread, no further than `ahead` items.
-        prepare: Called on a thread with an item and, if the item had to be loaded at once, its content.
-        threads: Number of threads.
-        ahead: The most items that are being prepared or wait to be taken.
+    Items are listed in the calling thread; at most so many `ahead` are being prepared or wait to be taken.
+    `prepare` is called on a thread with an item and, if it had to be loaded at once, its content.
     """
     workers = ThreadPoolExecutor(threads, thread_name_prefix="reading")
     waiting: deque[Future[Result]] = deque()

@@ -39,13 +39,9 @@ _SMALL_FILTER = Image.Resampling.HAMMING
 
 
 def small_scale(image: Image.Image, size: int, squaring: Squaring, shrink: int) -> int | None:
-    """How many times smaller a JPEG is decoded for a small view; None if it has no small view.
+    """How many times smaller an open JPEG is decoded for a small view; None if it has no small view.
 
-    Args:
-        image: As `open_image` gives it.
-        size: Sides of the view that all networks take.
-        squaring: How an image becomes a square.
-        shrink: How many times smaller the small view is.
+    The view that all networks take has sides of `size`, the small one is `shrink` times smaller.
     """
     whole = draft_scale(image, size)
     if shrink == 1 or image.format not in ("JPEG", "MPO"):
@@ -60,12 +56,7 @@ def squared(
 ) -> Iterator[Image.Image]:
     """The frames of an open image as squares, or its small view where it has one; inside `decoder_errors`.
 
-    Args:
-        image: As `open_image` gives it.
-        size: Sides of the square.
-        squaring: How an image becomes a square, as in `plain_view`.
-        frames: As in `decode_frames`.
-        shrink: The small view is so many times smaller; 1 for no small view.
+    The small view is so many times smaller than `size`; 1 for no small view.
     """
     scale = small_scale(image, size, squaring, shrink)
     if scale is None:
@@ -86,12 +77,7 @@ def read_both_views(
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Read an image file in this process, whole and as a network takes it that shrinks it so many times.
 
-    Returns:
-        Views of the same size, and the same array where there is no small view.  # (size, size, 3)
-
-    Raises:
-        UnreadableImage: If the content cannot be decoded or is too large.
-        OSError: If the file itself cannot be opened.
+    Both views have the same size, and are the same array where there is no small view.  # (size, size, 3)
     """
     data = read_limited(path)
     whole = plain_view(decode_image(data, path, at_least=size), size, squaring)

@@ -117,10 +117,7 @@ Loaded = bytes | Image.Image | OSError | ValueError | None
 def read_content(item: Item, data: Loaded, at_least: int) -> Content:
     """Read and decode one item; whatever is wrong with it becomes the reason.
 
-    Args:
-        item: What to read.
-        data: What it holds or the error, if it was loaded already.
-        at_least: The size that the image will be brought to, as in `decode_image`.
+    `data` is what it holds or the error, if it was loaded already; `at_least` as in `decode_image`.
     """
 
     def decode(content: bytes | Image.Image) -> Image.Image:
@@ -136,10 +133,7 @@ def read_item(
 ) -> tuple[str | None, Result | None, str | None, bool]:
     """Hash and content of an item, or why there is none, and whether it is no image at all.
 
-    Args:
-        item: What to read.
-        data: What it holds or the error, if it was loaded already.
-        decode: Makes something of what it holds; raises UnreadableImage.
+    `decode` makes something of what it holds, or raises UnreadableImage; `data` as in `read_content`.
     """
     sha256 = content = None
     try:
@@ -227,16 +221,10 @@ def list_items(
 
 
 def image_item(image: AnyImage, position: int = 0, *, name: str | None = None) -> Item:
-    """The item of one image; a path is that of an image file.
+    """The item of one image: a path of an image file, or an image in memory as in `list_items`.
 
-    Args:
-        image: A path, or an image in memory as in `list_items`.
-        position: Its number, for the name of an image that has none of its own.
-        name: What to call an image that is no path.
-
-    Raises:
-        ValueError: If an array is no RGB image, or a path is given another name.
-        TypeError: If it is something else.
+    One that has no name of its own is named as given, or by its position. Raises ValueError if an array is no
+    RGB image or a path is given another name, TypeError if it is something else.
     """
     if isinstance(image, str | os.PathLike):
         if name is not None:

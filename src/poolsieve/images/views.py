@@ -21,19 +21,12 @@ _CHANGED = "the file has changed since it was first looked at"
 
 @dataclass(frozen=True)
 class ViewRequest:
-    """What networks take.
+    """What networks take."""
 
-    Attributes:
-        size: Sides of the square.
-        squaring: How an image becomes a square, as in `plain_view`.
-        frames: The most frames that are taken of an animation, evenly spaced.
-        shrink: A stage may ask for small views, so many times smaller; 1 if none does.
-    """
-
-    size: int
-    squaring: Squaring
-    frames: int = 1
-    shrink: int = 1
+    size: int  # sides of the square
+    squaring: Squaring  # how an image becomes a square, as in `plain_view`
+    frames: int = 1  # the most frames that are taken of an animation, evenly spaced
+    shrink: int = 1  # a stage may ask for small views, so many times smaller; 1 if none does
 
 
 @dataclass(frozen=True)
@@ -41,33 +34,24 @@ class Views:
     """What an item holds as a network takes it, or why there is nothing.
 
     Attributes:
-        sha256: Hash of the bytes it came from.
         pixels: Arrays of shape (size, size, 3): one, or several of an animation; or one small view.
-        reason: Why there are none.
-        not_image: Whether that is because it is a file of another kind.
-        small: Whether they are what a stage is given that asks for a small view.
         other: Gives the other view, small or whole; None if there is only one.
     """
 
-    sha256: str | None
+    sha256: str | None  # hash of the bytes it came from
     pixels: Sequence[NDArray[np.uint8]]
-    reason: str | None
-    not_image: bool = False
-    small: bool = False
+    reason: str | None  # why there are none
+    not_image: bool = False  # whether that is because it is a file of another kind
+    small: bool = False  # whether they are what a stage is given that asks for a small view
     other: Callable[[], Views] | None = None
 
 
 def read_views(item: Item, data: Loaded, request: ViewRequest, *, small: bool = False) -> Views:
-    """Read one item as networks take it; whatever is wrong with it becomes the reason.
+    """Read one item as networks take it, whole or small; whatever is wrong with it becomes the reason.
 
     Where a stage may ask for the other view, the item's bytes are kept for that as long as there is room;
-    else it is loaded again, or, if it can be loaded only once, decoded for both at once.
-
-    Args:
-        item: What to read.
-        data: What it holds or the error, if it was loaded already.
-        request: What networks take.
-        small: Whether a small view is asked for.
+    else it is loaded again, or, if it can be loaded only once, decoded for both at once. `data` is what it
+    holds or the error, if it was loaded already.
     """
     views, content = _read(item, data, request, small=small)
     if content is None or not _has_other(content, views, request):
