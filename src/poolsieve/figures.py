@@ -18,11 +18,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 
 def new_figure(**settings: Any) -> Figure:
-    """An empty figure; `settings` are those of `matplotlib.figure.Figure`.
-
-    Raises:
-        ImportError: matplotlib is missing; the message says how to install it.
-    """
+    """An empty figure; `settings` are those of `matplotlib.figure.Figure`. ImportError if that is missing."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -22,14 +22,18 @@ def shorten_name(name: str, most: int) -> str:
     return os.fsencode(name)[-most:].decode("utf-8", "ignore") if len(os.fsencode(name)) > most else name
 
 
+def nearest_present(path: Path) -> Path:
+    """What there is of a path: itself, or the nearest of those that it lies in."""
+    whole = path.absolute()
+    return next(place for place in (whole, *whole.parents) if place.exists())
+
+
 def check_writable(path: str | os.PathLike[str]) -> Path:
     """Raise at once, before long work, if no file can be written at `path`."""
     target = Path(path)
     if target.is_dir():
         raise ValueError(f"{target} is a folder; give the name of a file")
-    parent = target.absolute().parent
-    while not parent.exists():
-        parent = parent.parent
+    parent = nearest_present(target.parent)
     if not parent.is_dir():
         raise ValueError(f"{target}: {parent} is a file, not a folder")
     if not os.access(parent, os.W_OK):
@@ -83,11 +87,7 @@ def remove_temporary_files(path: str | os.PathLike[str]) -> None:
 
 
 def import_parquet() -> tuple[Any, Any]:
-    """The modules `pyarrow` and `pyarrow.parquet`.
-
-    Raises:
-        ImportError: They are missing; the message says how to install them.
-    """
+    """The modules `pyarrow` and `pyarrow.parquet`; ImportError, with what to install, if they are missing."""
     try:
         import pyarrow
         import pyarrow.parquet

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from poolsieve.files import nearest_present
+
 LOCK_FILE = "lock"
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -17,13 +19,9 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 def check_folder(folder: Path, option: str) -> None:
     """Raise ValueError at once, before long work, if no files can be written below `folder`.
 
-    Args:
-        folder: It need not exist yet.
-        option: The command's option that names it, for the message.
+    It need not exist yet; the message names the command's `option` that it comes from.
     """
-    present = folder.absolute()
-    while not present.exists():
-        present = present.parent
+    present = nearest_present(folder)
     if not present.is_dir():
         raise ValueError(f"{option} {folder}: {present} is a file; name a folder with {option}")
     if not os.access(present, os.W_OK | os.X_OK):
@@ -34,21 +32,25 @@ def check_folder(folder: Path, option: str) -> None:
 
 
 @contextmanager
-def lock_folder(folder: Path, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
+def lock_folder(
+    folder: Path, on_wait: Callable[[], None] | None = None, *, if_held: str | None = None
+) -> Iterator[None]:
     """Hold a folder while the block runs; the lock goes with the process, however it ends.
 
-    Args:
-        folder: It is made if need be, and a file `lock` in it, which stays.
-        on_wait: Called once if another process holds the folder, before waiting for it; None does not wait.
+    The folder is made if need be, and a file `lock` in it, which stays. `on_wait` is called once if another
+    process holds the folder, before waiting for it.
 
     Raises:
         TimeoutError: Another process holds the folder, and `on_wait` is None.
+        ValueError: The same, with the message `if_held` if there is one.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK_FILE)
     try:
         lock.acquire(timeout=0)
     except Timeout:
+        if if_held is not None:
+            raise ValueError(if_held) from None
         if on_wait is None:
             raise
         on_wait()

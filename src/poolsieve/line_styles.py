@@ -17,19 +17,12 @@ DASHES = ("-", "--", ":", "-.")
 
 @dataclass(frozen=True)
 class LineStyle:
-    """Colour, mark and dashes of a line; hollow marks belong to networks at half size.
+    """Colour, mark and dashes of a line; hollow marks belong to networks at half size."""
 
-    Attributes:
-        colour: One of `COLOURS`.
-        marker: One of `MARKERS`.
-        dashes: One of `DASHES`.
-        hollow: Whether marks are hollow.
-    """
-
-    colour: str
-    marker: str
-    dashes: str = "-"
-    hollow: bool = False
+    colour: str  # one of `COLOURS`
+    marker: str  # one of `MARKERS`
+    dashes: str = "-"  # one of `DASHES`
+    hollow: bool = False  # whether marks are hollow
 
     def settings(self, size: float = 5) -> dict[str, Any]:
         """As matplotlib takes them; `size` is that of the marks."""
@@ -62,6 +55,8 @@ STYLES = {
     "bp-hard": LineStyle(GREEN, "X", "-."),
     "glance": LineStyle(SKY, "*"),
     "cascade": LineStyle(PURPLE, "P"),
+    "early_exit": LineStyle(SKY, "P"),
+    "rounds": LineStyle(ORANGE, "s"),
     "adaptive": LineStyle(VERMILION, "s"),
     "auto": LineStyle(ORANGE, "D"),
     "adaptive-planned": LineStyle(VERMILION, "s", "-.", hollow=True),
@@ -81,6 +76,14 @@ _SAME = {
     "map-soft": "map",
 }
 """Other spellings of the same."""
+_KNOWN_FOR = {
+    "retests": "individual",
+    "head": "cascade",
+    "cheap head": "cascade",
+    "pools": "oneshot",
+    "front": "dorfman",
+}
+"""What is run on images and pools, and the method that lends it its colour."""
 
 
 def styles_of(names: Iterable[str]) -> dict[str, LineStyle]:
@@ -89,9 +92,6 @@ def styles_of(names: Iterable[str]) -> dict[str, LineStyle]:
     Methods that poolsieve knows always look the same. Others, such as `mip (penalty=1)` or a decoder of one's
     own, have a style that follows from their name alone, in the colour of the method that they are a form
     of; only where two would look the same in one figure does the second get another.
-
-    Args:
-        names: Names of methods, with anything behind a blank that tells forms of one apart.
     """
     wanted = list(dict.fromkeys(names))
     styles = {name: STYLES[_SAME.get(name, name)] for name in wanted if _SAME.get(name, name) in STYLES}
@@ -108,6 +108,12 @@ def styles_of(names: Iterable[str]) -> dict[str, LineStyle]:
         taken = set(styles.values())
         styles[name] = next((one for one in free[place:] + free[:place] if one not in taken), free[place])
     return styles
+
+
+def colour_of(part: str) -> str:
+    """Colour of a method, or of what is run on images and pools: that of the method that is known for it."""
+    method = _KNOWN_FOR.get(part, part)
+    return styles_of([method])[method].colour
 
 
 def _method_of(name: str) -> str:

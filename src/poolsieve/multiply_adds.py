@@ -16,7 +16,12 @@ class MultiplyAdds:
         back: Front or merged features to the vector before the final layer, once per pool or retest.
         final: The last linear layer.
         gate: The gate with the cheap head, once per image; 0 if there is none.
-        glance: The glance at a shrunken image, once per image; 0 if there is none.
+        glance: The glance at a shrunken image, once per image; 0 if there is none. Where the individual
+            network looks at images itself, what comes after the front.
+        individual: The individual network where it looks at images itself; 0 where it goes on from front
+            features.
+        pooled: Back and last layer for one pool where pools are merged at several depths; 0 where that is
+            as much as for one image.
     """
 
     front: FromZero
@@ -24,11 +29,13 @@ class MultiplyAdds:
     final: FromZero
     gate: FromZero = 0
     glance: FromZero = 0
+    individual: FromZero = 0
+    pooled: FromZero = 0
 
     @property
     def whole(self) -> int:
-        """One individual test: front, back and final layer."""
-        return self.front + self.back + self.final
+        """One individual test."""
+        return self.individual or self.front + self.back + self.final
 
     @property
     def front_share(self) -> float:

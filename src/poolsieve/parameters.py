@@ -98,9 +98,7 @@ class Instance:
 def parameter(default: Any, allowed: Interval | Several | Choice | Instance) -> Any:
     """Declare a field of a data class: its default and what it may be, in one place.
 
-    Args:
-        default: The default.
-        allowed: What it may be. A plain field of the data class is a parameter too, and is not checked.
+    A plain field of the data class is a parameter too, and is not checked.
     """
     return dataclasses.field(default=default, metadata={"allowed": allowed})
 

@@ -31,9 +31,6 @@ class RunClock:
 
     A part that has begun goes on at its own speed. One that has not will go at the mean speed of those that
     have, by how much work each is; so it is a rough figure until the longest part has begun.
-
-    Args:
-        work: Work of each part by its name, in one unit for all.
     """
 
     def __init__(self, work: Mapping[str, float]) -> None:

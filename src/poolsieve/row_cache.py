@@ -39,15 +39,12 @@ class RowCache:
     """The cache of some arrays.
 
     Attributes:
-        folder: Its folder.
-        description: All that the arrays depend on, as plain values.
-        rows: Rows of each array.
         columns: Type of a row of each array, such as `np.dtype(("<f4", (80, 28, 28)))`, by name.
     """
 
-    folder: Path
-    description: Mapping[str, Any]
-    rows: int
+    folder: Path  # its folder
+    description: Mapping[str, Any]  # all that the arrays depend on, as plain values
+    rows: int  # rows of each array
     columns: Mapping[str, np.dtype[Any]]
 
     @staticmethod
@@ -67,10 +64,8 @@ class RowCache:
     ) -> dict[str, NDArray[Any]]:
         """Compute what is missing or damaged, in a folder that is locked, and open the arrays.
 
-        Args:
-            name: What they are, for messages.
-            compute: Gives the rows of a block, in order, some at a time.
-            reporter: Told how far it is.
+        `compute` gives the rows of a block, in order, some at a time; messages speak of the arrays by their
+        `name`.
 
         Raises:
             ValueError: The folder holds something else.

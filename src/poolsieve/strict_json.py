@@ -14,12 +14,9 @@ FromZero = Annotated[int, 0]
 
 
 def read_record(kind: type[Record], values: object, key: str = "") -> Record:
-    """A data class of numbers, texts, choices, tuples, mappings and other data classes.
+    """A data class of numbers, texts, choices, tuples, mappings and other data classes, of what JSON holds.
 
-    Args:
-        kind: The data class; every field must be there, and further keys are passed over.
-        values: What JSON holds.
-        key: Where it stands, for complaints; empty for a whole file.
+    Every field must be there, and further keys are passed over. `key` is where it stands, for complaints.
 
     Raises:
         ValueError: A value is missing, has another type or is out of range.
@@ -51,7 +48,7 @@ def _read(kind: Any, value: Any, key: str, smallest: int = 1) -> Any:
     if origin is Literal:
         require(isinstance(value, str) and value in parts, " or ".join(map(repr, parts)))
     elif origin is tuple:
-        allowed, wanted = _numbers(parts[0], smallest)
+        allowed, wanted = _one_of(parts[0], smallest)
         require(isinstance(value, list) and all(map(allowed, value)), f"a list of {wanted[1]}")
         if parts[-1] is not Ellipsis and len(value) != len(parts):
             raise ValueError(f"{key} has {len(value)} values, but must have {len(parts)}")
@@ -59,16 +56,16 @@ def _read(kind: Any, value: Any, key: str, smallest: int = 1) -> Any:
     elif origin is not None:  # a mapping
         require(isinstance(value, Mapping), "an object")
         return {name: _read(parts[1], part, f"{key}.{name}") for name, part in value.items()}
-    elif kind is str:
-        require(isinstance(value, str) and value != "", "a text")
     else:
-        allowed, wanted = _numbers(kind, smallest)
+        allowed, wanted = _one_of(kind, smallest)
         require(allowed(value), wanted[0])
     return value
 
 
-def _numbers(kind: type, smallest: int) -> tuple[Callable[[Any], bool], tuple[str, str]]:
-    """Which numbers are allowed, and what one and several of them are called."""
+def _one_of(kind: type, smallest: int) -> tuple[Callable[[Any], bool], tuple[str, str]]:
+    """Which texts or numbers are allowed, and what one and several of them are called."""
+    if kind is str:
+        return lambda value: isinstance(value, str) and value != "", ("a text", "texts")
     if kind is int:
         names = (f"a whole number from {smallest} on", f"whole numbers from {smallest} on")
         return lambda value: type(value) is int and value >= smallest, names

@@ -26,8 +26,11 @@ CASES = {
     "tiny-gated": ("tiny", "gated", (2, 4), "separate", "fp32"),
     "tiny-shared": ("tiny", "gated", (2, 4), "shared", "fp32"),
     "lite0-gated": ("efficientnet-lite0", "gated", (2, 4), "shared", "fp32"),
+    "lite0-tree": ("efficientnet-lite0", "tree", (8,), "separate", "fp32"),
     "resnet18-max-fp16": ("resnet18", "max", (2, 3), "shared", "fp16"),
 }
+AGAIN = ("block8", "block10")
+"""Where a tree of EfficientNet-Lite0 merges again: pairs, and all that is left."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,8 @@ def tiny_backbone():
 def networks_on(backbone, merge, pool_sizes, counting="separate"):
     tallies = merge == "gated" and counting == "shared"  # so that there are bundles with and without
     gate = drawn_gate(drawn(16, *backbone.feature_shape, low=0), width=16, tallies=tallies)
-    networks = counting_networks(backbone, pool_sizes, merge, gate, shared=counting == "shared")
+    again = AGAIN if merge == "tree" else ()
+    networks = counting_networks(backbone, pool_sizes, merge, gate, again=again, shared=counting == "shared")
     model = TrainedModel(backbone, IndividualNetwork(backbone), networks, gate, merge)
     for seed, network in enumerate((model.individual, *model.own_counting.values())):
         draw_weights(network.final, seed=seed, scale=5.0)  # logits of some size, so that differences show
@@ -93,7 +97,13 @@ def random_calibration(pool_sizes):
 def write_run(folder, backbone, merge="gated", pool_sizes=(2, 4), counting="separate"):
     """The folder of a training run."""
     folder.mkdir(parents=True)
-    settings = make_settings(backbone=backbone.name, merge=merge, pool_sizes=pool_sizes, counting=counting)
+    settings = make_settings(
+        backbone=backbone.name,
+        merge=merge,
+        again=AGAIN if merge == "tree" else None,
+        pool_sizes=pool_sizes,
+        counting=counting,
+    )
     entries = {"task": "discs", "kind": "classification", "squaring": "pad", "training_shapes": None}
     entries["settings"] = settings.to_json()
     save_model(folder, networks_on(backbone, merge, pool_sizes, counting), entries)

@@ -127,6 +127,11 @@ def test_images_and_verdicts_may_both_lie_in_a_bucket(command, photos, tmp_path,
         assert result.exit_code == 0, result.output
         kept = list(run_verdicts("s3://uploads/in/run-1"))
         assert "another" not in result.output
+        written = [result.output.encode()]
+        for entry in client.list_objects_v2(Bucket="uploads", Prefix="in/run-1/")["Contents"]:
+            written.append(client.get_object(Bucket="uploads", Key=entry["Key"])["Body"].read())
+        assert len(written) > 4
+        assert not any(CREDENTIALS["AWS_SECRET_ACCESS_KEY"].encode() in content for content in written)
         page = tmp_path / "page.html"
         assert command("report", "s3://uploads/in/run-1", "--out", page).exit_code == 0
         assert "0077.png" in page.read_text()

@@ -162,7 +162,9 @@ def test_a_finished_table_explains_an_image_as_the_run_did(
         assert name in told
         assert explained(name, out).output == told
     result = explained("nothing.png", out)
-    assert f"no image in {out} is named nothing.png" in str(result.exception)
+    assert f"no image in {out} is named nothing.png; give its path, or its whole file name" in str(
+        result.exception
+    )
 
 
 def test_what_is_no_table_of_verdicts_is_said(photos, tmp_path, explained):

@@ -109,6 +109,13 @@ def test_any_matrix_can_be_compared(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_numbers_are_whole_in_a_narrow_terminal():
+    designs = ("--design", "100,8,4", "--design", "96,8,3")
+    done = poolsieve("simulate", *SMALL, *designs, "-d", "ncomp:t=2", "--correlation", 0.5, COLUMNS="80")
+    heading = next(line.split() for line in done.stdout.splitlines() if "sensitivity" in line)
+    assert heading[-2:] == ["tests", "speed"]
+
+
 def test_chunks_that_a_decoder_did_not_finish_are_reported():
     done = poolsieve("simulate", "--chunks", 20, "--tuning-chunks", 0, "-p", 0.2, "-d", "mip:node_limit=1")
     assert "not all chunks were decoded to the end" in " ".join(done.stdout.split())

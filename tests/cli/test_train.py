@@ -4,13 +4,20 @@ import shutil
 import subprocess
 import sys
 
+import boto3
 import numpy as np
 import pytest
 import typer
 from PIL import Image, ImageDraw
+from s3_server import CREDENTIALS, running_server
 from typer.testing import CliRunner
 
+from poolsieve.cli.shared_options import labelled_images
 from poolsieve.cli.train import train
+from poolsieve.images import locations
+
+QUICK = ["--cut", "block12", "--pool-size", 2, "--views", 1, "--individual-epochs", 1, "--epochs", 1]
+QUICK += ["--pools-per-epoch", 4, "--batch-pools", 2, "--test-pools", 4, "--validation-pools", 4]
 
 
 @pytest.fixture
@@ -63,6 +70,29 @@ def test_a_shipped_backbone_is_trained_from_the_command_line(command, photos, tm
     assert not (out / "cache").exists()
 
 
+def test_a_run_is_trained_from_a_bucket_and_leads_to_a_bundle(command, photos, tmp_path, monkeypatch):
+    with running_server() as address:
+        for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": address}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+        locations._store.cache_clear()
+        client = boto3.client("s3")
+        client.create_bucket(Bucket="labelled")
+        for file in photos.parent.iterdir():
+            client.put_object(Bucket="labelled", Key=f"in/{file.name}", Body=file.read_bytes())
+        result = command("s3://labelled/in/photos.csv", "--out", tmp_path / "run", *QUICK)
+        assert result.exit_code == 0, result.output
+        results = json.loads((tmp_path / "run" / "results.json").read_text())
+        assert results["images"]["flagged"] == 6
+        assert "record MY-BUNDLE s3://labelled/in/photos.csv" in result.output
+        data = labelled_images("s3://labelled/in/photos.csv")  # as `record`, `distil` and `evaluate` take it
+    locations._store.cache_clear()
+    assert data.read_bytes() == photos.read_bytes()
+    kept = [file for file in (tmp_path / "run").rglob("*") if file.is_file()]
+    assert kept
+    assert not any(CREDENTIALS["AWS_SECRET_ACCESS_KEY"].encode() in file.read_bytes() for file in kept)
+
+
 def test_class_folders_are_named_by_options_and_so_in_the_next_command(command, photos, tmp_path):
     data = tmp_path / "weapons"
     for file in photos.parent.glob("*.png"):
@@ -71,9 +101,7 @@ def test_class_folders_are_named_by_options_and_so_in_the_next_command(command, 
         target.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, target)
     names = ["--flagged", "butter knife", "--clear", "ok"]
-    arguments = ["--cut", "block12", "--pool-size", 2, "--views", 1, "--individual-epochs", 1, "--epochs", 1]
-    arguments += ["--pools-per-epoch", 4, "--batch-pools", 2, "--test-pools", 4, "--validation-pools", 4]
-    result = command(data, "--out", tmp_path / "run", *names, *arguments)
+    result = command(data, "--out", tmp_path / "run", *names, *QUICK)
     assert result.exit_code == 0, result.output
     assert f"record MY-BUNDLE {data} --flagged 'butter knife' --clear ok" in result.output
     assert json.loads((tmp_path / "run" / "results.json").read_text())["images"]["flagged"] == 6
@@ -131,7 +159,9 @@ import sys
 sys.modules["torch"] = None
 import typer
 from typer.testing import CliRunner
+from poolsieve.cli.shared_options import labelled_images
 from poolsieve.cli.train import train
+from poolsieve.images import locations
 app = typer.Typer()
 app.command()(train)
 shown = CliRunner().invoke(app, ["--help"])

@@ -1,7 +1,11 @@
 """Memory that engines use again."""
 
+import sys
+
 import numpy as np
 
+from poolsieve.bundles import load_bundle
+from poolsieve.engines import open_engine
 from poolsieve.engines.buffers import Buffers
 
 SHAPE = (3, 1 << 19)
@@ -39,3 +43,14 @@ def test_another_size_gets_what_fits_it():
         assert array.flags.c_contiguous
         array[:] = rows
     assert buffers.empty((0, 5), "float32").shape == (0, 5)
+
+
+def test_an_engine_holds_nothing_of_a_chunk_that_is_done():
+    """Or the features of two chunks would take memory, and the pixels of the last one."""
+    engine = open_engine(load_bundle("firearms"), "openvino", threads=1)
+    side = engine.bundle.config.input_size
+    pixels = np.zeros((4, side, side, 3), dtype=np.uint8)
+    before = sys.getrefcount(pixels)
+    where = address(engine.front(pixels).features)
+    assert address(engine.front(pixels).features) == where
+    assert sys.getrefcount(pixels) == before

@@ -7,11 +7,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from poolsieve.engines import open_engine, probing
+from poolsieve.engines import open_engine, probing, small_network
 from poolsieve.engines.probing import LIMIT, ensure_precision, probe
 
 SOURCES = Path(probing.__file__).parents[2]
@@ -75,6 +76,31 @@ def test_a_precision_that_always_dies_is_refused_in_words(made, processor, name)
     assert processor.tried == [f"{name} {limit}" for limit in ALL_LIMITS]  # the second time it was known
     open_engine(bundle, name, precision="fp32")
     assert len(processor.tried) == 5
+
+
+@pytest.mark.parametrize("name", ["openvino", "onnxruntime"])
+def test_an_int8_bundle_is_run_in_a_child_before_it_is_opened(made, processor, name):
+    bundle = made("lite0-gated").bundle
+    int8 = replace(bundle, config=replace(bundle.config, precision="int8"))
+    with pytest.raises(ValueError, match=rf"{name} .*int8 .*signal 4 .* the bundle that it was made of"):
+        open_engine(int8, name)
+    assert processor.tried == [f"int8 {limit}" for limit in ALL_LIMITS]
+    open_engine(bundle, name)
+    assert len(processor.tried) == 5
+    processor.survives("None")
+    files = {**bundle.config.files, "head.onnx": replace(bundle.config.files["head.onnx"], sha256="0" * 64)}
+    other = replace(
+        int8, config=replace(int8.config, files=files)
+    )  # what is known of some graphs holds for them
+    for _ in range(2):
+        assert open_engine(other, name).bundle is other
+    assert processor.tried[5:] == ["int8 None"]
+
+
+def test_the_child_runs_the_networks_of_the_bundle(made):
+    folder = str(made("lite0-gated").bundle.path)
+    assert small_network.main("onnxruntime", "int8", folder) == 0
+    assert small_network.main("onnxruntime", "int8", folder + " that is not there") == probing.REFUSED
 
 
 def test_the_highest_limit_that_survives_is_taken_and_kept(processor):

@@ -8,7 +8,13 @@ from planted import COST, ROC, flat_scaling
 
 from poolsieve.calibration import Calibration, CountingCalibration
 from poolsieve.engines import FrontFeatures, HeadOutput, NetworkOutput
-from poolsieve.evaluation.competitors import COMPETITORS, EQUAL, choose_competitors, detection_product
+from poolsieve.evaluation.competitors import (
+    COMPETITORS,
+    EQUAL,
+    choose_competitors,
+    detection_product,
+    list_competitors,
+)
 from poolsieve.evaluation.context import EvaluationContext
 from poolsieve.evaluation.detection_measures import ImageTally
 from poolsieve.evaluation.mixtures import draw_mixture
@@ -54,7 +60,7 @@ def planted_context(networks, prevalence, images=1000, seed=0):
 def with_recordings(context):
     numbers = np.arange(len(LABELS))
     recordings = record_readings(
-        context.networks, context.likelihoods, numbers, LABELS == 1, (8,), gated=True, pixels=numbers
+        context.networks, context.likelihoods, numbers, LABELS == 1, (8,), gated=True, glanced_at=numbers
     )
     return replace(context, recordings=recordings)
 
@@ -153,6 +159,8 @@ def test_tuning_a_decoder_finds_the_best_point_of_its_grid():
 
 def test_methods_are_chosen_by_name():
     assert [competitor.name for competitor in choose_competitors(["mip"])] == ["individual", "mip"]
-    assert [c.name for c in choose_competitors()] == [n for n, c in COMPETITORS.items() if not c.by_name]
+    assert [c.name for c in choose_competitors()] == [
+        n for n, c in list_competitors().items() if not c.by_name
+    ]
     with pytest.raises(ValueError, match="no method is named 'best'; there are individual, indiv"):
         choose_competitors(["best"])

@@ -11,8 +11,8 @@ from evaluation_section import section, write_figures
 from small_bundle import write_data
 
 from poolsieve.engines.base import Engine
+from poolsieve.evaluation import evaluate
 from poolsieve.evaluation.detection_measures import Detection
-from poolsieve.evaluation.evaluate import evaluate
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.evaluation.report_figures import (

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from drawn_shapes import draw_task, small_backbone
+from drawn_shapes import SHORT_SETTINGS, draw_task, small_backbone
 from typer.testing import CliRunner
 
 from poolsieve.bundles import verify_bundle
@@ -18,25 +18,12 @@ from poolsieve.images.reading import read_image
 from poolsieve.moderation import Moderator
 from poolsieve.progress import Reporter
 from poolsieve.statistics import auc
-from poolsieve.training import Optimization, TrainingSettings
 from poolsieve.training.glance_distillation import glance_of_bundle
 from poolsieve.training.run import train
 from poolsieve.training.settings import GlanceSettings
 
 # The glance learns next to nothing at first, the individual network all.
-SETTINGS = TrainingSettings(
-    pool_sizes=(4,),
-    views=1,
-    individual_epochs=4,
-    epochs=1,
-    pools_per_epoch=64,
-    batch_images=16,
-    batch_pools=16,
-    validation_pools=50,
-    test_pools=50,
-    optimization=Optimization(learning_rate=5e-3, pretrained_rate=1e-3, averaging=0.8, dropout=0.0),
-    glance=GlanceSettings(stop="second", epochs=1, batch_images=16),
-)
+SETTINGS = replace(SHORT_SETTINGS, glance=GlanceSettings(stop="second", epochs=1, batch_images=16))
 
 
 @pytest.fixture(scope="module")

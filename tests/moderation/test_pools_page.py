@@ -6,32 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
+from shown_pools import BAD, page_of, pooled_decision
 
-from poolsieve.moderation.pools_page import pools_page
-from poolsieve.schemes import Chunk, CostMeter, LikelihoodModel, make_scheme
-from poolsieve.schemes.planted import COST, PlantedNetworks, planted_calibration, planted_pixels
-
-BAD = (17, 60)
+from poolsieve.moderation import pools_page
 
 
 @pytest.fixture(scope="module")
 def decision():
-    pixels = planted_pixels(np.isin(np.arange(100), BAD))
-    chunk = Chunk(
-        PlantedNetworks(),
-        LikelihoodModel(planted_calibration((4, 8))),
-        CostMeter(COST),
-        pixels,
-        np.arange(100),
-        100,
-        gated=True,
-    )
-    return make_scheme("oneshot", (4, 8), prevalence=0.02).decide(chunk, np.random.default_rng(0))
-
-
-def page_of(decision, names=None):
-    names = names or [f"{number}.jpg" for number in range(100)]
-    return pools_page(decision, names, [Image.new("RGB", (8, 8))] * 100, "Pools")
+    return pooled_decision()
 
 
 def test_it_shows_the_pools_and_readings_of_the_decision(decision):

@@ -29,7 +29,7 @@ bundle, images = load_bundle(path), list(np.load(images))
 engine = open_engine(bundle, name, threads=1)
 found = {}
 for scheme in list_schemes():
-    if scheme == "glance" and bundle.config.glance is None:
+    if scheme in ("glance", "early_exit") and bundle.config.glance is None:
         continue
     options = {"pools_per_image": 2} if scheme == "oneshot" else {}
     judge = Moderator(bundle, engine, make_scheme(scheme, bundle.config.pool_sizes, **options), seed=3)

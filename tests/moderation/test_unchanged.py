@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 import pytest
-from planted import WAYS, Doubting, moderator_by, planted_pixels
+from planted import Doubting, moderator_by, planted_pixels
 
 DIGESTS = {
     "adaptive": "0f113e4c0b23c15d",
@@ -27,7 +27,7 @@ def sure_glance(self, images):
     return (self.head_confidence * (2.0 * self.looks_bad(images) - 1)).astype(np.float32)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", DIGESTS)
 def test_verdicts_are_what_they_were(way, monkeypatch):
     monkeypatch.setattr(Doubting, "glance", sure_glance)
     shares = np.repeat([0.01, 0.05, 0.2], 140)

@@ -182,7 +182,7 @@ def test_a_frozen_backbone_still_gives_networks_that_learn(lite0):
 def test_wrong_arguments_are_errors(lite0):
     with pytest.raises(ValueError, match="up to 2 images, not 3"):
         PooledNetwork(lite0, 2)(drawn(3, *lite0.feature_shape, low=0), [[0, 1, 2]])
-    with pytest.raises(ValueError, match="'max' or 'gated', not 'mean'"):
+    with pytest.raises(ValueError, match="'max', 'gated' or 'tree', not 'mean'"):
         PooledNetwork(lite0, 2, merge="mean")
     with pytest.raises(ValueError, match="pass merge='gated'"):
         PooledNetwork(lite0, 2, gate=Gate(240))

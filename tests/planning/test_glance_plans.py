@@ -29,7 +29,7 @@ def record(engine, pixels, truth):
     bundle = planted_bundle()
     features, likelihoods = engine.front(pixels).features, LikelihoodModel(bundle.calibration)
     sizes = bundle.config.pool_sizes
-    return bundle, record_readings(engine, likelihoods, features, truth, sizes, gated=True, pixels=pixels)
+    return bundle, record_readings(engine, likelihoods, features, truth, sizes, gated=True, glanced_at=pixels)
 
 
 @pytest.fixture(scope="module")

@@ -68,11 +68,11 @@ def test_it_is_a_candidate_of_the_planner_with_the_bounds_of_both_looks(careful)
     recordings = record_readings(
         *(engine, LikelihoodModel(bundle.calibration), engine.front(pixels).features, truth, (8,)),
         gated=True,
-        pixels=pixels,
+        glanced_at=pixels,
     )
     found, _ = all_candidates(recordings, 0.02, (8,), COST, gated=True)
     mine = [one for one in found if one.scheme.name == "careful"]
-    assert len({one.parameters["glance_clear_below"] for one in mine}) == len(mine) > 3
+    assert [one.parameters["glance_clear_below"] for one in mine] == [pytest.approx(0.1 * 0.02)]
     for one in mine:
         parameters = one.parameters | one.settings(float(one.bounds[2]))
         assert "careful_head_clear_below" in parameters
@@ -84,7 +84,7 @@ def test_it_is_a_choice_of_moderate_with_options_and_their_help(careful):
     plain = " ".join(shown.output.replace("│", " ").split())
     assert "|careful|" in plain
     assert "--caution <float> careful: how many times likelier than it says" in plain
-    assert "--glance-clear-below <float> careful: images whose posterior by then is below this" in plain
+    assert "--glance-clear-below <float> early_exit, careful: images whose posterior by then is" in plain
 
 
 def test_it_is_a_method_of_evaluate_that_is_tuned(careful):

@@ -27,6 +27,7 @@ from poolsieve.schemes import (
     Test,
     make_scheme,
 )
+from poolsieve.schemes.planted import JOINED_COST
 from poolsieve.schemes.scheme import SCHEMES
 
 SIZES = (4, 8)
@@ -41,8 +42,14 @@ class Seeing(NoisyEngine):
         self.outlier = outlier
 
     def glance(self, images):
+        if images.dtype != np.uint8:  # front features, where the individual network looks at images itself
+            return (6 * (images[:, 0, 0, 0] - 0.5) + 2 * images[:, 3, 0, 0]).astype(np.float32)
         bad = images[:, 0, 0, 0].astype(np.float32) / 255
         return (6 * (bad - 0.5) + images[:, 2, 2, 2].astype(np.float32) / 64 - 2).astype(np.float32)
+
+    def individual(self, features):
+        seen = self.front(features).features if features.dtype == np.uint8 else features
+        return super().individual(seen)
 
     def pooled(self, features, gate, pools, pool_size):
         output = super().pooled(features, gate, pools, pool_size)
@@ -52,7 +59,7 @@ class Seeing(NoisyEngine):
 
 
 @cache
-def recorded(merge, glance, head, outlier):
+def recorded(merge, glance, head, outlier, joined):
     bundle, engine = planted_bundle(merge=merge, head=head), Seeing(outlier)
     truth = np.random.default_rng(3).permutation(np.arange(IMAGES) < 50)
     pixels = noisy_pixels(truth, 4)
@@ -61,12 +68,13 @@ def recorded(merge, glance, head, outlier):
     recordings = record_readings(
         *(engine, likelihoods, features, truth, SIZES),
         gated=merge == "gated",
-        pixels=pixels if glance else None,
+        tested=pixels if joined else None,
+        glanced_at=(features if joined else pixels) if glance else None,
     )
     return engine, likelihoods, pixels, recordings
 
 
-BUNDLES = st.tuples(st.sampled_from(["gated", "max"]), *[st.booleans()] * 3)
+BUNDLES = st.tuples(st.sampled_from(["gated", "max"]), *[st.booleans()] * 4)
 LOOKS = st.sampled_from([Head(), Head(clear_below=0), Glance(), Glance(clear_below=0)])
 ENDS = st.sampled_from(
     [
@@ -86,11 +94,15 @@ def lists(draw):
     return (*looks, *draw(ENDS))
 
 
+def price_of(bundle):
+    return JOINED_COST if bundle[-1] else COST
+
+
 def drawn_candidate(stages, bundle, prevalence, data):
     """A candidate of a list that only the table knows, and the scheme at one of its bounds."""
     recordings, gated = recorded(*bundle)[3], bundle[0] == "gated"
     with patch.dict(SCHEMES, {"drawn": stages, "individual": (Test(),)}, clear=True):
-        found, _ = all_candidates(recordings, prevalence, SIZES, COST, gated=gated)
+        found, _ = all_candidates(recordings, prevalence, SIZES, price_of(bundle), gated=gated)
         found = [one for one in found if one.scheme.name == "drawn"]
         assume(found)
         candidate = found[data.draw(st.integers(0, len(found) - 1), label="candidate")]
@@ -125,7 +137,7 @@ def test_what_is_reckoned_is_what_the_meter_counts_on_recordings(stages, bundle,
     recordings, gated = recorded(*bundle)[3], bundle[0] == "gated"
     above = candidate.values >= candidate.bounds[row]
     if not scheme.pools:
-        chunk = replayed_images(recordings, COST, gated=gated)
+        chunk = replayed_images(recordings, price_of(bundle), gated=gated)
         tested = decide(scheme, chunk).decided_by == "individual"
         assert sorted(candidate.images[above]) == np.flatnonzero(tested).tolist()
         # At the share of bad images among the recorded ones every image weighs the same.
@@ -136,7 +148,7 @@ def test_what_is_reckoned_is_what_the_meter_counts_on_recordings(stages, bundle,
     else:
         recording = recording_of(candidate, recordings)
         number = data.draw(st.integers(0, len(recording.images) - 1), label="chunk")
-        chunk = replayed_chunk(recordings, recording, number, COST, gated=gated)
+        chunk = replayed_chunk(recordings, recording, number, price_of(bundle), gated=gated)
         decision = decide(scheme, chunk)
         mine = above.reshape(recording.images.shape)[number]
         tested = decision.decided_by == "individual"
@@ -166,16 +178,23 @@ def test_decisions_on_recordings_are_those_of_the_networks(stages, bundle, preva
     assume(bundle[1] or Glance.name not in [stage.name for stage in stages])  # the live engine has a glance
     candidate, row, scheme = drawn_candidate(stages, bundle, prevalence, data)
     (engine, likelihoods, pixels, recordings), gated = recorded(*bundle), bundle[0] == "gated"
-    images, replayed = np.arange(IMAGES), replayed_images(recordings, COST, gated=gated)
+    images, replayed = np.arange(IMAGES), replayed_images(recordings, price_of(bundle), gated=gated)
     values, recording = candidate.values, None
     if scheme.pools:
         recording = recording_of(candidate, recordings)
         images, values = recording.images[0], values.reshape(recording.images.shape)[0]
-        replayed = replayed_chunk(recordings, recording, 0, COST, gated=gated)
+        replayed = replayed_chunk(recordings, recording, 0, price_of(bundle), gated=gated)
     else:
         assume(len(values) == IMAGES)
     live = DealtAsRecorded(
-        *(engine, likelihoods, CostMeter(COST), pixels[images], np.arange(len(images)), len(images)),
+        *(
+            engine,
+            likelihoods,
+            CostMeter(price_of(bundle)),
+            pixels[images],
+            np.arange(len(images)),
+            len(images),
+        ),
         gated=gated,
     )
     live.recording = recording

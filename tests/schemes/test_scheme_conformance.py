@@ -42,6 +42,13 @@ LISTS = {
         Test(),
     ),
     "pools of another size": (Pools(pool_size=16), Test()),
+    "three rounds": (DisjointPools(pool_size=8), DisjointPools(pool_size=4), Test()),
+    "four rounds, the paper's tests": (
+        DisjointPools(pool_size=16),
+        DisjointPools(pool_size=8),
+        DisjointPools(pool_size=4),
+        Test(recompute=True),
+    ),
     "a decoder after a look": (Glance(), DecodedPools(decoder="bp")),
 }
 
@@ -81,7 +88,7 @@ class Dimness(Stage):
     def graphs(self, config):
         return []
 
-    def parts(self, *, gated):
+    def parts(self, price, *, gated):
         return ()
 
 
@@ -168,12 +175,12 @@ class Squints(Glance):
         chunk.meter.runs[SQUINT.name] += len(images)
         return chunk.likelihoods.of_glances(chunk.networks.glance(chunk.view(images)))
 
-    def parts(self, *, gated):
+    def parts(self, price, *, gated):
         return (SQUINT,)
 
 
 class ReckonsTooLittle(Head):
-    def parts(self, *, gated):
+    def parts(self, price, *, gated):
         return (FRONT,)
 
 

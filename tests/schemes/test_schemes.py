@@ -52,12 +52,15 @@ def test_with_perfect_networks_every_scheme_finds_the_truth_at_the_cost_of_the_l
     pools = 0 if decision.pooling is None else decision.pooling.pool_count / n
     gate = 0 if name == "individual" else GATE
     law = F + gate + (pools + retests) * (1 - F)
+    glances = (decision.decided_by != "head").sum() if name == "early_exit" else n * (name == "glance")
     if name == "glance":
         law = COST.glance / COST.whole + retests
+    elif name == "early_exit":
+        law += glances / n * COST.glance / COST.whole
     assert meter.share == pytest.approx(law, rel=1e-12)
     # and the law's numbers are what was really run
     assert engine.rows == {
-        "glance": n if name == "glance" else 0,
+        "glance": glances,
         "front": round(retests * n) if name == "glance" else n,
         "head": 0 if name in ("individual", "glance") else n,
         "individual": round(retests * n),
@@ -351,7 +354,7 @@ def test_another_seed_gives_other_neighbours():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("none", {}, "no scheme is named 'none'. There are: adaptive, cascade, dorfman, glance, individual"),
+        ("none", {}, "no scheme is named 'none'. There are: adaptive, cascade, dorfman, early_exit, glance"),
         (
             "individual",
             {"pool_size": 8},

@@ -107,6 +107,44 @@ def test_any_sensible_list_keeps_the_contract(scheme):
     check_scheme(scheme)
 
 
+TWO_ROUNDS = Scheme((DisjointPools(pool_size=8), Test()), chunk=104)
+THREE_ROUNDS = Scheme((DisjointPools(pool_size=8), DisjointPools(pool_size=4), Test()), chunk=104)
+
+
+@given(bad=st.integers(0, 12), seed=st.integers(0, 99), merge=MERGES)
+@settings(deadline=None, max_examples=60)
+def test_a_round_of_smaller_pools_saves_tests_and_finds_the_same(bad, seed, merge):
+    """Each pool of 8 with bad images leaves 8; their pools of 4 are as many as a quarter of them."""
+    truth = np.random.default_rng(seed).permutation(104) < bad
+    two, fewer, _ = decide(TWO_ROUNDS, truth, merge, seed)
+    three, meter, _ = decide(THREE_ROUNDS, truth, merge, seed)
+    assert np.array_equal(three.flags, two.flags)
+    assert meter.runs["pools"] == 13 + fewer.runs["retests"] / 4
+    assert meter.runs["retests"] <= min(fewer.runs["retests"], 4 * bad)
+    assert meter.runs["front"] == fewer.runs["front"] == 104  # features of the first round are reused
+
+
+def test_pools_of_images_that_were_left_do_not_tell_the_prevalence():
+    """They are of images in pools with bad ones: the first round goes on telling it."""
+    truth = np.random.default_rng(3).permutation(104) < 2
+    two, three = (decide(scheme, truth, "max", 3)[0] for scheme in (TWO_ROUNDS, THREE_ROUNDS))
+    for name in ("likelihoods", "group_sizes", "group_weight"):
+        np.testing.assert_array_equal(getattr(three, name), getattr(two, name))
+
+
+def test_who_was_in_a_positive_pool_stays_likelier_to_be_bad():
+    """What a second round clears has a score that knows of the first."""
+    truth = np.random.default_rng(3).permutation(104) < 1
+    decision, _, _ = decide(THREE_ROUNDS, truth, "max", 3)
+    first, second = decision.pooling.pools[:13], decision.pooling.pools[13:]
+    left = np.zeros(104, dtype=bool)
+    left[second[second >= 0]] = True
+    assert left.sum() == 8 and set(np.flatnonzero(left)) in [set(pool) for pool in first]
+    cleared = left & (decision.decided_by == "pools")
+    assert cleared.sum() == 4
+    assert decision.scores[cleared].min() > 5 * decision.scores[~left].max()
+
+
 NONSENSE = [
     ((), "at least one stage"),
     ((Head(),), "leaves images undecided"),

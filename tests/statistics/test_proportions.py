@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import betabinom, binomtest
+from scipy.stats import betabinom, binom, binomtest
 
-from poolsieve.statistics import exact_lower, exact_upper, predicted_share, proportion
+from poolsieve.statistics import exact_lower, exact_upper, mid_p, predicted_share, proportion
 
 some_of_many = st.integers(1, 400).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total)))
 
@@ -16,6 +16,20 @@ def test_independent_trials_get_wilsons_interval(numbers):
     expected = binomtest(*numbers).proportion_ci(method="wilson")
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
     assert (found.value, found.total) == (numbers[0] / numbers[1], numbers[1])
+
+
+@settings(deadline=None)
+@given(some_of_many)
+def test_the_mid_p_interval_leaves_half_of_what_was_seen_to_either_side(numbers):
+    won, tried = numbers
+    found = mid_p(won, tried)
+    assert found.low <= found.value == won / tried <= found.high
+    if won:
+        assert binom.sf(won, tried, found.low) + binom.pmf(won, tried, found.low) / 2 == pytest.approx(0.025)
+    if won < tried:
+        below = binom.cdf(won - 1, tried, found.high) + binom.pmf(won, tried, found.high) / 2
+        assert below == pytest.approx(0.025)
+    assert (found.low == 0) == (won == 0) and (found.high == 1) == (won == tried)
 
 
 @settings(deadline=None)

@@ -6,6 +6,7 @@ from PIL import Image, ImageDraw
 from torch import nn
 
 from poolsieve.networks import Preprocessing, SplitBackbone
+from poolsieve.training import Optimization, TrainingSettings
 
 SIZE = 32
 NUMBERS = {"train": 48, "val": 24, "test": 24}
@@ -48,3 +49,18 @@ def small_backbone(cut="second"):
         "small", stages, nn.Linear(32, 10), cut=cut, input_size=SIZE, preprocessing=Preprocessing()
     )
     return draw_weights(backbone)
+
+
+SHORT_SETTINGS = TrainingSettings(
+    pool_sizes=(4,),
+    views=1,
+    individual_epochs=4,
+    epochs=1,
+    pools_per_epoch=64,
+    batch_images=16,
+    batch_pools=16,
+    validation_pools=50,
+    test_pools=50,
+    optimization=Optimization(learning_rate=5e-3, pretrained_rate=1e-3, averaging=0.8, dropout=0.0),
+)
+"""A training of seconds, after which the individual network knows most shapes."""

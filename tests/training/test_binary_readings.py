@@ -8,8 +8,8 @@ from drawn_weights import draw_weights, drawn
 
 from poolsieve.bundles import load_bundle
 from poolsieve.engines import open_engine
+from poolsieve.evaluation import evaluate
 from poolsieve.evaluation.competitors import COMPETITORS
-from poolsieve.evaluation.evaluate import evaluate
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.export import export_run
 from poolsieve.images.datasets import load_dataset

@@ -4,7 +4,7 @@ A bundle holds ONNX graphs, `config.json` with the hash of every file, `calibrat
 `model.safetensors` to go on training with, and a model card. Nothing in it can run code when it is read.
 """
 
-from poolsieve.bundles.config import BundleConfig, FileRecord, MultiplyAdds
+from poolsieve.bundles.config import GLANCE_GRAPH, BundleConfig, FileRecord, MultiplyAdds
 from poolsieve.bundles.loading import (
     Bundle,
     find_bundle,
@@ -16,6 +16,7 @@ from poolsieve.bundles.loading import (
 from poolsieve.bundles.recordings import PoolRecording, Recordings
 
 __all__ = [
+    "GLANCE_GRAPH",
     "Bundle",
     "BundleConfig",
     "FileRecord",

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from poolsieve.bundles.training_shapes import TrainingShapes
+from poolsieve.designs.pool_pairs import check_pairs
 from poolsieve.multiply_adds import MultiplyAdds
 from poolsieve.strict_json import FromZero, read_record
 
@@ -24,11 +25,13 @@ OUTLIER_FILE = "outliers.safetensors"
 FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH = "front.onnx", "head.onnx", "individual.onnx"
 GLANCE_GRAPH = "glance.onnx"
 
-Merge = Literal["gated", "max"]
+Merge = Literal["gated", "max", "tree"]
 Counting = Literal["shared", "separate"]
 Kind = Literal["classification", "outlier"]
 Squaring = Literal["pad", "stretch"]
 WeightPrecision = Literal["fp32", "fp16"]
+"""How the weights of a training run may be stored."""
+BundlePrecision = Literal["fp32", "fp16", "int8"]
 PoolReadings = Literal["counts", "binary"]
 
 
@@ -74,7 +77,8 @@ class BundleConfig:
             the feature vectors, by the arrays of one more file.
         backbone: Name of the backbone.
         cut: The front ends after this stage.
-        merge: "gated" multiplies by the gate before the maximum over a pool, "max" does not.
+        merge: "gated" multiplies by the gate before the maximum over a pool, "max" does not; "tree" takes the
+            maximum over pairs of a pool, and again over what is left at later depths.
         input_size: Height and width of images in pixels.
         squaring: How images are made square.
         mean: Subtracted from RGB pixels of 0 to 255; the front graph does it.
@@ -83,7 +87,8 @@ class BundleConfig:
         feature_width: Length of the vector before the final layer.
         gate_width: Channels inside the gate.
         pool_sizes: Pool sizes that there are counting networks for, ascending.
-        precision: How weights are stored; networks compute in single precision either way.
+        precision: How weights are stored; networks compute in single precision, but with "int8" in whole
+            numbers of 8 bits for the most part (see `poolsieve.export.quantising`).
         cost: Multiply-adds of the parts.
         training_prior: Shares of training pools with 0 … r bad images, by pool size.
         files: Every other file of the bundle.
@@ -95,6 +100,8 @@ class BundleConfig:
         training_shapes: Shapes of the training images; None if they are not known.
         readings: "counts" if pooled networks were trained to count; "binary" if to tell whether any image is
             bad: they read 0 or 1, and 1 stands for any number.
+        shrink: How many times smaller the front makes images first.
+        again: Stages behind the cut after which a tree merges again.
     """
 
     format_version: int
@@ -111,7 +118,7 @@ class BundleConfig:
     feature_width: int
     gate_width: int
     pool_sizes: tuple[int, ...]
-    precision: WeightPrecision
+    precision: BundlePrecision
     cost: MultiplyAdds
     training_prior: Mapping[int, tuple[float, ...]]
     files: Mapping[str, FileRecord]
@@ -121,11 +128,32 @@ class BundleConfig:
     tallies: FromZero
     training_shapes: TrainingShapes | None
     readings: PoolReadings = "counts"
+    shrink: int = 1
+    again: tuple[str, ...] = ()
+
+    @property
+    def joined(self) -> bool:
+        """Whether the individual network looks at images itself; then the glance goes on from the front."""
+        return self.cost.individual > 0
+
+    def shrinks(self, file: str) -> bool:
+        """Whether a graph takes images and makes them smaller first."""
+        return (file == FRONT_GRAPH and self.shrink > 1) or (file == GLANCE_GRAPH and not self.joined)
+
+    @property
+    def small_shrink(self) -> int:
+        """How many times smaller images may be that are given to graphs that shrink them; 1 if none does."""
+        return self.shrink if self.glance is None or self.joined else self.glance.shrink
 
     @property
     def network_sizes(self) -> tuple[int, ...]:
         """Pool sizes that have a counting network of their own."""
         return self.pool_sizes[-1:] if self.counting == "shared" else self.pool_sizes
+
+    @property
+    def depths(self) -> int:
+        """At how many depths pools are merged."""
+        return 1 + len(self.again)
 
     def counting_graph(self, pool_size: int) -> str:
         """File of the graph that counts in pools of that size."""
@@ -161,7 +189,7 @@ class BundleConfig:
                 f"format_version is {version}, but this poolsieve reads up to {FORMAT_VERSION}; "
                 "upgrade it with: pip install --upgrade poolsieve"
             )
-        config = read_record(cls, {"readings": "counts", **known} if known else values)
+        config = read_record(cls, _completed(known) if known else values)
         by_size = {size: config.training_prior.get(str(size), ()) for size in config.pool_sizes}  # type: ignore[call-overload]
         if len(config.training_prior) != len(by_size):
             raise ValueError(
@@ -182,6 +210,17 @@ class BundleConfig:
         for size, shares in self.training_prior.items():
             if len(shares) != size + 1 or min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
                 raise ValueError(f"training_prior.{size} must be {size + 1} shares with sum 1; got {shares}")
+        if self.shrink < 1 or self.input_size % self.shrink:
+            raise ValueError(f"shrink is {self.shrink}, but must divide input_size, {self.input_size}")
+        if self.shrink > 1 and not self.joined and self.glance is not None:
+            raise ValueError("a glance beside a front that shrinks images must go on from it")
+        if (self.merge == "tree") != bool(self.again) or (self.again and len(sizes) > 1):
+            raise ValueError(
+                f"merge is {self.merge!r}, again is {list(self.again)}, pool_sizes is {list(sizes)}; but a "
+                "tree merges again, in pools of one size, and nothing else does"
+            )
+        if self.again:
+            check_pairs(sizes[0], self.depths)
         if self.cost.whole == 0 or not all(value > 0 for value in self.scale):
             raise ValueError("the cost of the whole network and every scale must be above 0")
         for name, record in self.files.items():
@@ -192,6 +231,14 @@ class BundleConfig:
             missing = sorted(expected - set(self.files))
             extra = sorted(set(self.files) - expected - OPTIONAL_FILES)
             raise ValueError(f"files must name exactly the bundle's files; missing {missing}, extra {extra}")
+
+
+def _completed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """With what was left out where a bundle has nothing special."""
+    completed = {"readings": "counts", "shrink": 1, "again": [], **values}
+    if isinstance(values.get("cost"), Mapping):
+        completed["cost"] = {"individual": 0, "pooled": 0, **values["cost"]}
+    return completed
 
 
 def read_training_shapes(values: Mapping[str, Any]) -> TrainingShapes | None:

@@ -45,7 +45,8 @@ def graph_specs(config: BundleConfig) -> dict[str, GraphSpec]:
 
     Normalising pixels is part of the front graph, so that every engine preprocesses alike. A counting graph
     takes merged features, and below them the sums of what is tallied; merging stands outside, since a pool's
-    images are chosen at run time.
+    images are chosen at run time. That of a tree takes all merged pairs of a pool below each other and merges
+    them further itself.
     """
     size, maps = config.input_size, config.feature_shape
     channels, *places = maps
@@ -55,15 +56,18 @@ def graph_specs(config: BundleConfig) -> dict[str, GraphSpec]:
     specs = {
         FRONT_GRAPH: GraphSpec(images, (_float("features", *maps),)),
         HEAD_GRAPH: GraphSpec(_float("features", *maps), (gate, _float("logit"))),
-        INDIVIDUAL_GRAPH: GraphSpec(_float("features", *maps), (_float("logits", 2), vector)),
+        INDIVIDUAL_GRAPH: GraphSpec(
+            images if config.joined else _float("features", *maps), (_float("logits", 2), vector)
+        ),
     }
     for pool_size in config.network_sizes:
         outputs = (_float("logits", pool_size + 1), vector)
-        specs[pooled_graph(pool_size)] = GraphSpec(
-            _float("merged", channels + config.tallies, *places), outputs
-        )
+        merged = channels * (pool_size // 2 if config.merge == "tree" else 1) + config.tallies
+        specs[pooled_graph(pool_size)] = GraphSpec(_float("merged", merged, *places), outputs)
     if config.glance is not None:
-        specs[GLANCE_GRAPH] = GraphSpec(images, (_float("logit"),))
+        specs[GLANCE_GRAPH] = GraphSpec(
+            _float("features", *maps) if config.joined else images, (_float("logit"),)
+        )
     return specs
 
 

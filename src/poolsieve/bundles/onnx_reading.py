@@ -24,6 +24,7 @@ _LISTED = {4: "<f4", 10: "<f8"}
 _LEAST_INPUTS = {
     **dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "MatMul", "PRelu"), 2),
     **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Pow", "Equal", "Gather", "Expand"), 2),
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), 2),
     **{"Where": 3, "BatchNormalization": 5},
 }
 """Inputs that operators cannot do without, in every version of ONNX; OpenVINO dies of some that lack one."""

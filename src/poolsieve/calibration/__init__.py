@@ -4,7 +4,7 @@ Nothing here needs torch, so that a calibration can be read where images are mod
 """
 
 from poolsieve.calibration.confusion import confusion_counts, draw_confusion
-from poolsieve.calibration.error_correlation import ErrorCorrelation, error_correlation
+from poolsieve.calibration.error_correlation import ErrorCorrelation, error_correlation, measure_correlation
 from poolsieve.calibration.record import Calibration, CountingCalibration, calibrate_counting
 from poolsieve.calibration.roc import RocCurve, draw_roc, roc_curve
 from poolsieve.calibration.scaling import EVEN, OutputScaling, fit_scaling, paired
@@ -22,6 +22,7 @@ __all__ = [
     "draw_roc",
     "error_correlation",
     "fit_scaling",
+    "measure_correlation",
     "paired",
     "roc_curve",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from poolsieve.calibration.scaling import whole_numbers
 from poolsieve.decoders.noise import CountNoise
-from poolsieve.designs import Pooling
+from poolsieve.designs import Pooling, balanced_design
 
 LARGEST_CORRELATION = 0.99
+CHUNKS = 20
+"""Chunks of validation images on which errors of pools that share an image are compared."""
+POOLS_PER_IMAGE = 4
+CHUNK_PREVALENCE = 0.1
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 
@@ -37,6 +42,37 @@ class ErrorCorrelation:
     shared_bad: float
     shared_clean: float
     pairs: int
+
+
+def measure_correlation(
+    read: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+    labels: NDArray[np.int64],
+    pool_size: int,
+    seed: int,
+) -> ErrorCorrelation | None:
+    """How errors of pools that share an image go together; None if there are too few validation images.
+
+    Args:
+        read: Gives the readings of pools, (m,), of which it is told the images.  # (m, pool_size)
+        labels: 1 for bad images.  # (n,)
+        pool_size: Images of a pool.
+        seed: Draws chunks of images.
+    """
+    size = pool_size
+    images = size * max(3 * POOLS_PER_IMAGE, size + 1)  # fewer have no balanced design, from pools of 13 on
+    number_bad = max(1, round(CHUNK_PREVALENCE * images))
+    wanted = {1: number_bad, 0: images - number_bad}
+    classes = [(np.flatnonzero(labels == label), number) for label, number in wanted.items()]
+    if any(len(members) < number for members, number in classes):
+        return None
+    design = balanced_design(images, pool_size=size, pools_per_image=POOLS_PER_IMAGE, seed=seed)
+    flags, readings = [], []
+    for chunk in range(CHUNKS):
+        rng = np.random.default_rng([seed, *f"correlation {size}".encode(), chunk])
+        chosen = rng.permutation(np.concatenate([rng.choice(*part, replace=False) for part in classes]))
+        flags.append(labels[chosen])
+        readings.append(read(chosen[design.pools]))
+    return error_correlation(np.stack(flags), np.stack(readings), design)
 
 
 def error_correlation(bad: ArrayLike, read: ArrayLike, pooling: Pooling) -> ErrorCorrelation:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from poolsieve.figures import new_figure, save_figure
+from poolsieve.line_styles import colour_of
 from poolsieve.statistics import auc
 
 
@@ -56,7 +57,8 @@ def draw_roc(curves: Mapping[str, RocCurve], path: str | os.PathLike[str]) -> Pa
     figure = new_figure(figsize=(4.5, 4.5), layout="constrained")
     axes = figure.add_subplot()
     for name, curve in curves.items():
-        axes.plot(curve.false_positive_rate, curve.true_positive_rate, label=f"{name} (area {curve.auc:.4f})")
+        label = f"{name} (area {curve.auc:.4f})"
+        axes.plot(curve.false_positive_rate, curve.true_positive_rate, label=label, color=colour_of(name))
     axes.plot([0, 1], [0, 1], color="0.7", linewidth=0.8, linestyle="--")
     axes.set_xlabel("clean images flagged")
     axes.set_ylabel("bad images flagged")

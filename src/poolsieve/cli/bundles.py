@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich import box
@@ -151,20 +151,41 @@ def record(
     seed: Annotated[int, typer.Option(help="Decides which pools are drawn.")] = 0,
     flagged: FlaggedFolders = None,
     clear: ClearFolders = None,
+    on: Annotated[
+        Literal["ray"] | None,
+        typer.Option(help="Run the networks on a Ray cluster, which reaches the bundle under this name."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="--on ray: actors.")] = None,
+    ray_address: Annotated[str | None, typer.Option(help="--on ray: the cluster, as in `moderate`.")] = None,
+    cpus_per_worker: Annotated[float, typer.Option(help="--on ray: processors of an actor.")] = 1.0,
+    gpus_per_worker: Annotated[float, typer.Option(help="--on ray: GPUs of an actor.")] = 0.0,
 ) -> None:
     """Run a bundle on labelled images and keep what it says, so that `poolsieve plan` can plan with it."""
+    from contextlib import closing, nullcontext
+
     from poolsieve.export.recording import record_bundle
 
-    changed = record_bundle(
-        bundle,
-        data,
-        split=split,
-        engine=engine,
-        threads=threads,
-        seed=seed,
-        flagged=flagged or (),
-        clear=clear or (),
-    )
+    networks: Any = nullcontext()
+    if on == "ray":
+        from poolsieve.bundles.loading import find_bundle
+        from poolsieve.distributed.ray_networks import RayNetworks
+        from poolsieve.distributed.ray_workers import RayResources
+
+        resources = RayResources(ray_address, cpus_per_worker, gpus_per_worker)
+        there = str(find_bundle(bundle).absolute())
+        networks = closing(RayNetworks(there, engine, workers, threads, resources))
+    with networks as opened:
+        changed = record_bundle(
+            bundle,
+            data,
+            split=split,
+            engine=engine,
+            threads=threads,
+            seed=seed,
+            flagged=flagged or (),
+            clear=clear or (),
+            networks=opened,
+        )
     _print_description(changed)
 
 
@@ -210,6 +231,66 @@ def distil(
 
 
 @app.command()
+def join(
+    whole: Annotated[
+        str, typer.Argument(help="Bundle whose individual network tests images.", show_default=False)
+    ],
+    small: Annotated[
+        str,
+        typer.Argument(
+            help="Bundle of the same task whose looks and pools come first, such as one trained with "
+            "--shrink 2.",
+            show_default=False,
+        ),
+    ],
+    data: LabelledImages,
+    out: Annotated[Path, typer.Option(help="Folder of the new bundle; must be new.", show_default=False)],
+    notes: Annotated[
+        Path | None,
+        typer.Option(help="Markdown file for the model card: sources of the data, weaknesses, licence."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Decides which pools are drawn.")] = 0,
+    flagged: FlaggedFolders = None,
+    clear: ClearFolders = None,
+) -> None:
+    """Put the looks and pools of one bundle before the tests of another (needs the extra `train`).
+
+    Where the small one looks at half the height and width, a look or a pool costs about a quarter.
+    """
+    from poolsieve.export.joining import join_bundles
+
+    text = "" if notes is None else notes.read_text()
+    joined = join_bundles(
+        *(whole, small, data, out), notes=text, seed=seed, flagged=flagged or (), clear=clear or ()
+    )
+    _print_description(joined)
+
+
+@app.command()
+def quantise(
+    bundle: BundleArgument,
+    data: LabelledImages,
+    out: Annotated[Path, typer.Option(help="Folder of the new bundle; must be new.", show_default=False)],
+    images: Annotated[
+        int, typer.Option(help="Training images that show how large numbers get; half are bad.", min=2)
+    ] = 200,
+    seed: Annotated[int, typer.Option(help="Decides which images and pools are drawn.")] = 0,
+    flagged: FlaggedFolders = None,
+    clear: ClearFolders = None,
+) -> None:
+    """Make a bundle whose networks compute in int8 (needs the extras `train` and `onnxruntime`).
+
+    It is calibrated, recorded and planned anew; if a network then sees less, it says so and makes none.
+    """
+    from poolsieve.export.quantising import quantise_bundle
+
+    made = quantise_bundle(
+        bundle, data, out, images=images, seed=seed, flagged=flagged or (), clear=clear or ()
+    )
+    _print_description(made)
+
+
+@app.command()
 def replan(bundle: BundleArgument) -> None:
     """Make a bundle's plans anew from its recordings, as after an update that changed how plans are made."""
     from poolsieve.export.recording import replan_bundle
@@ -237,7 +318,7 @@ def _description(bundle: Bundle) -> list[tuple[str, str]]:
         ("bundle", str(bundle.path)),
         ("hash", bundle.hash),
         ("task", f"{config.task} ({config.kind})"),
-        ("backbone", f"{config.backbone} at {config.input_size} px, cut after {config.cut}"),
+        ("backbone", f"{config.backbone} at {config.input_size // config.shrink} px, cut after {config.cut}"),
         ("features", f"{' × '.join(map(str, config.feature_shape))}, merged by {config.merge} maximum"),
         ("pool sizes", ", ".join(map(str, config.pool_sizes)) + one_network),
         (
@@ -245,7 +326,11 @@ def _description(bundle: Bundle) -> list[tuple[str, str]]:
             f"{cost.whole / 1e6:.1f} million multiply-adds for one test, front {cost.front_share:.3f}, "
             f"gate with head {cost.gate_share:.3f} of it",
         ),
-        ("individual", f"AUC {calibration.individual_roc.auc:.4f} on validation data"),
+        (
+            "individual",
+            f"AUC {calibration.individual_roc.auc:.4f} on validation data"
+            + (f", with a front of its own at {config.input_size} px" if config.joined else ""),
+        ),
     ]
     if calibration.head_roc is not None:
         lines.append(("cheap head", f"AUC {calibration.head_roc.auc:.4f} on validation data"))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
+from rich.console import Console
 from typer.core import TyperCommand
+
+from poolsieve.cli.saying import say
 
 
 class Command(TyperCommand):
@@ -38,6 +42,23 @@ class Command(TyperCommand):
 
 
 _ARGUMENTS = "poolsieve.arguments"
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
+
+
+@contextmanager
+def telling(how_to_go_on: Callable[[], str], noted: Callable[[BaseException], bool]) -> Iterator[None]:
+    """Whatever ends the block early, say what to do: after Ctrl-C, and as a note on such errors."""
+    try:
+        yield
+    except BaseException as error:
+        words = how_to_go_on()
+        if isinstance(error, KeyboardInterrupt):
+            say(Console(stderr=True), f"stopped. {words}")
+            raise typer.Exit(INTERRUPTED) from None
+        if noted(error):
+            error.add_note(words)
+        raise
 
 
 def typed_again(context: typer.Context, *more: str, without: Collection[str] = ()) -> str:

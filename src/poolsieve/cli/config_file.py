@@ -15,11 +15,7 @@ _NEVER = ("config", "help", "force", "resume")
 def read_config(context: typer.Context, file: Path | None) -> Path | None:
     """Take the options of the present command from a file's table of that name; the command line wins.
 
-    To be the callback of an eager option.
-
-    Raises:
-        ValueError: If it is no TOML, or has a table or key that is not known.
-        OSError: If it cannot be opened.
+    To be the callback of an eager option. Raises ValueError if it is no TOML, or names what is not known.
     """
     if file is None or context.resilient_parsing:
         return file
@@ -54,11 +50,8 @@ def _parameters(context: typer.Context) -> dict[str, Any]:
 
 def _check_value(file: Path, name: str, value: Any, parameter: Any) -> None:
     several = parameter.multiple or parameter.nargs == -1
-    values = value if several and isinstance(value, list) else [value]
-    for one in values:
-        is_flag = getattr(parameter, "is_flag", False)
-        if not isinstance(one, bool if is_flag else str | int | float) or (
-            isinstance(one, bool) and not is_flag
-        ):
+    is_flag = getattr(parameter, "is_flag", False)
+    for one in value if several and isinstance(value, list) else [value]:
+        if isinstance(one, bool) != is_flag or not isinstance(one, str | int | float):  # bool is int
             wanted = "true or false" if is_flag else "one text or number"
             raise ValueError(f"{file}: {name} is {one!r}, but must be {wanted}")

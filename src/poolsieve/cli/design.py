@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,24 +18,7 @@ if TYPE_CHECKING:
 _PICTURE_WIDTH = 60
 
 
-class Kind(StrEnum):
-    """The kinds of design that the command makes."""
-
-    BALANCED = "balanced"
-    DISJOINT = "disjoint"
-    GRID = "grid"
-    RANDOM = "random"
-    DOUBLY_REGULAR = "doubly-regular"
-
-
-_NEEDS = {
-    Kind.BALANCED: ("images", "pool_size", "pools_per_image"),
-    Kind.DISJOINT: ("images", "pool_size"),
-    Kind.GRID: ("rows", "columns"),
-    Kind.RANDOM: ("images", "pools", "probability"),
-    Kind.DOUBLY_REGULAR: ("images", "pool_size", "pools_per_image"),
-}
-"""Options that each kind needs; it takes no other sizes."""
+Kind = Literal["balanced", "disjoint", "grid", "random", "doubly-regular"]
 
 
 def design(
@@ -56,7 +39,7 @@ def design(
             "pool. grid: rows and columns of a grid. random: every image in every pool with some "
             "probability. doubly-regular: like balanced, but pools may share any number of images."
         ),
-    ] = Kind.BALANCED,
+    ] = "balanced",
     rows: Annotated[int | None, typer.Option(help="Rows of a grid (--kind grid).")] = None,
     columns: Annotated[int | None, typer.Option(help="Columns of a grid (--kind grid).")] = None,
     pools: Annotated[int | None, typer.Option(help="Number of pools m (--kind random).")] = None,
@@ -105,17 +88,9 @@ def design(
 
     if figure is not None:
         check_figure_path(figure)
-
-    sizes = {
-        "images": images,
-        "pool_size": pool_size,
-        "pools_per_image": pools_per_image,
-        "rows": rows,
-        "columns": columns,
-        "pools": pools,
-        "probability": probability,
-    }
-    given = {name: value for name, value in sizes.items() if value is not None}
+    sizes = {"images": images, "pool_size": pool_size, "pools_per_image": pools_per_image}
+    sizes |= {"rows": rows, "columns": columns, "pools": pools}
+    given = {name: one for name, one in {**sizes, "probability": probability}.items() if one is not None}
     if load is not None and given:
         raise ValueError(f"--load describes the design in a file, so it takes no {_options(given)}")
     scheme = _make(kind, given, seed) if load is None else load_design(load, any_matrix)
@@ -142,22 +117,17 @@ def design(
 def _make(kind: Kind, given: dict[str, int | float], seed: int) -> Pooling:
     from poolsieve import designs
 
-    needed = _NEEDS[kind]
+    make = getattr(designs, "doubly_regular" if kind == "doubly-regular" else f"{kind}_design")
+    taken = signature(make).parameters
+    needed = [name for name in taken if name != "seed"]
     missing = [name for name in needed if name not in given]
     if missing:
         raise ValueError(f"--kind {kind} needs {_options(missing)}")
     surplus = [name for name in given if name not in needed]
     if surplus:
         raise ValueError(f"--kind {kind} takes no {_options(surplus)}, only {_options(needed)}")
-    make = {
-        Kind.BALANCED: designs.balanced_design,
-        Kind.DISJOINT: designs.disjoint_design,
-        Kind.GRID: designs.grid_design,
-        Kind.RANDOM: designs.random_design,
-        Kind.DOUBLY_REGULAR: designs.doubly_regular,
-    }[kind]
-    seeded = {} if kind is Kind.GRID else {"seed": seed}
-    return make(**given, **seeded)  # type: ignore[operator]
+    design: Pooling = make(**given, **({"seed": seed} if "seed" in taken else {}))
+    return design
 
 
 def load_design(path: Path, any_matrix: bool) -> Pooling:

@@ -109,7 +109,7 @@ def evaluate(
 
     import poolsieve.images  # noqa: F401 - first, as it says which extra is missing
     from poolsieve.bundles import load_bundle
-    from poolsieve.evaluation.evaluate import evaluate as run
+    from poolsieve.evaluation import evaluate as run
     from poolsieve.evaluation.evaluation_plan import EvaluationPlan
     from poolsieve.evaluation.report_page import PAGE, headline, write_report
     from poolsieve.evaluation.simulate import PAPER_PREVALENCES

@@ -16,15 +16,9 @@ if TYPE_CHECKING:
 
 
 def explain(verdicts: Callable[[], Iterator[Verdict]], image: str, console: Console) -> bool:
-    """Print the grounds of the verdict on an image.
+    """Print the grounds of the verdict on an image; gives whether there is such an image.
 
-    Args:
-        verdicts: Gives all verdicts, as often as it is called.
-        image: The image's path or the end of it, as it is or as it is shown on a screen.
-        console: Where to.
-
-    Returns:
-        Whether there is such an image.
+    It is named by its path or the end of it, as it is or as it is shown on a screen.
     """
     found = next((verdict for verdict in verdicts() if _is_named(verdict.path, image)), None)
     if found is None:
@@ -37,12 +31,7 @@ def explain(verdicts: Callable[[], Iterator[Verdict]], image: str, console: Cons
 
 
 def explain_from_table(sources: list[str], image: str, console: Console) -> None:
-    """Print the grounds of a verdict in a finished table.
-
-    Raises:
-        ValueError: If there is no such image, or this is no table of verdicts.
-        OSError: If the table cannot be opened.
-    """
+    """Print the grounds of a verdict in a finished table; ValueError if it is none, or has no such image."""
     from poolsieve.moderation.verdict_files import ENDINGS, read_verdicts
 
     table = Path(sources[0])
@@ -52,7 +41,7 @@ def explain_from_table(sources: list[str], image: str, console: Console) -> None
             f"{', '.join(sources)}; or give --bundle and --out to judge images"
         )
     if not explain(lambda: read_verdicts(table), image, console):
-        raise ValueError(f"no image in {table} is named {image}; give its path, or the end of it")
+        raise ValueError(f"no image in {table} is named {image}; give its path, or its whole file name")
 
 
 def _is_named(path: str, image: str) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from poolsieve.cli.command import typed_again
+from poolsieve.cli.command import telling, typed_again
 from poolsieve.cli.config_file import read_config
 from poolsieve.cli.saying import say
 from poolsieve.cli.scheme_options import given_options
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from poolsieve.planning.plans import Target
 
 SOME_FAILED = 1
-INTERRUPTED = 130
 
 
 def moderate(
@@ -184,12 +184,7 @@ def moderate(
 
     import poolsieve.images  # noqa: F401 - first, as it says which extra is missing
     from poolsieve.cli.explaining import explain as explain_image
-    from poolsieve.cli.moderate_in_parts import (
-        PartsRequest,
-        moderate_in_parts,
-        target_options,
-        telling_to_repeat,
-    )
+    from poolsieve.cli.moderate_in_parts import PartsRequest, moderate_in_parts
     from poolsieve.cli.moderation_outputs import write_outputs
     from poolsieve.cli.moderation_summary import (
         hints,
@@ -203,7 +198,7 @@ def moderate(
     from poolsieve.moderation import Moderator
     from poolsieve.moderation.run_files import RunFiles
     from poolsieve.moderation.run_source import RunSource
-    from poolsieve.moderation.verdict_files import VerdictLog, lock_output
+    from poolsieve.moderation.verdict_files import DamagedLogError, VerdictLog, lock_output
 
     console, errors = Console(stderr=as_json, quiet=quiet), Console(stderr=True, quiet=quiet)
     target = _target(within, sensitivity, specificity)
@@ -221,13 +216,16 @@ def moderate(
     }
     run_source = RunSource(source, column, RunFiles(Path(out), report, sheet, copy_flagged))
     if on is not None:
-        options["target"] = target_options(target)
+        from poolsieve.distributed.worker_pool import WorkersFailedError
+
+        options["target"] = None if target is None else asdict(target)
         request = PartsRequest(
             *(source, column, bundle, out, options, seed, threads, on, workers, segment, since, force),
             *(ray_address, cpus_per_worker, gpus_per_worker),
         )
         run_source.files.check_beside(source)
-        with telling_to_repeat(context):
+        again = f"what was judged is kept; go on with: {typed_again(context, without=('--force',))}"
+        with telling(lambda: again, lambda error: isinstance(error, WorkersFailedError)):
             run = moderate_in_parts(request, run_source, explain, as_json, console, errors)
         if run.totals.errors:
             raise typer.Exit(SOME_FAILED)
@@ -261,7 +259,8 @@ def moderate(
         log = VerdictLog.resume(out, header) if resume else VerdictLog.begin(out, header, replace=force)
         own = run_source.own_outputs()
         chunks = _chunks(moderator, log, run_source, own)
-        with _telling_how_to_go_on(context, log, run_source):
+        how_to_go_on = partial(_how_to_go_on, context, log, run_source)
+        with telling(how_to_go_on, lambda error: not isinstance(error, DamagedLogError)):
             _judge(moderator, log, chunks, run_source, errors)
             if explain is not None and not explain_image(log.verdicts, explain, Console(stderr=as_json)):
                 say(console, f"no image is named {explain}, so there is nothing to explain")
@@ -324,26 +323,11 @@ def _judge(
             progress.update()
 
 
-@contextmanager
-def _telling_how_to_go_on(context: typer.Context, log: VerdictLog, source: RunSource) -> Iterator[None]:
-    """Whatever ends the run early, say where its verdicts are and what to do."""
-    from rich.console import Console
-
-    from poolsieve.moderation.verdict_files import DamagedLogError
-
-    try:
-        yield
-    except BaseException as error:
-        if log.done == 0:
-            log.discard()  # there is nothing to go on from
-            words = "nothing had been judged yet, and nothing was written"
-        else:
-            piped = " the same names on standard input" if source.is_piped else ""
-            again = typed_again(context, "--resume", without=("--force", "--resume"))
-            words = f"{log.done:,} verdicts are kept in {log.path}; go on with{piped}: {again}"
-        if isinstance(error, KeyboardInterrupt):
-            say(Console(stderr=True), f"stopped. {words}")
-            raise typer.Exit(INTERRUPTED) from None
-        if not isinstance(error, DamagedLogError):
-            error.add_note(words)
-        raise
+def _how_to_go_on(context: typer.Context, log: VerdictLog, source: RunSource) -> str:
+    """Where verdicts are, and what to do; without any the log goes."""
+    if log.done == 0:
+        log.discard()  # there is nothing to go on from
+        return "nothing had been judged yet, and nothing was written"
+    piped = " the same names on standard input" if source.is_piped else ""
+    again = typed_again(context, "--resume", without=("--force", "--resume"))
+    return f"{log.done:,} verdicts are kept in {log.path}; go on with{piped}: {again}"

@@ -12,89 +12,53 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from poolsieve.cli.command import typed_again
+from poolsieve.cli.moderation_progress import StatusLine
 from poolsieve.cli.saying import say
-from poolsieve.progress import PLAIN_INTERVAL, duration
+from poolsieve.progress import duration
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.status import Status
 
     from poolsieve.distributed import Opening, RunFolder, RunSettings
     from poolsieve.distributed.driving import PartedRun
     from poolsieve.distributed.opening import Chosen
     from poolsieve.distributed.worker_pool import WorkerPool
     from poolsieve.moderation.run_source import RunSource
-    from poolsieve.planning.plans import Target
 
-INTERRUPTED = 130
 SEGMENT = 10
 """Chunks of a segment: some 1,000 images, half a minute of a processor."""
 
 
 @dataclass(frozen=True)
 class PartsRequest:
-    """What was asked for on the command line.
-
-    Attributes:
-        source: Sources.
-        column: Column of the paths in tables.
-        bundle: The bundle.
-        out: The run's folder.
-        options: Of `Moderator.load`, but for seed and threads; plain values.
-        seed: None for that of the run that is gone on with, or a fresh one.
-        threads: Of each worker's engine.
-        on: Where workers are.
-        workers: How many; None for the default.
-        segment: Chunks of a segment; None for the default.
-        since: The earlier run whose images are not judged again.
-        force: Whether to start anew.
-        address: Of a Ray cluster.
-        cpus: Processors of a Ray actor.
-        gpus: GPUs of a Ray actor.
-    """
+    """What was asked for on the command line."""
 
     source: list[str]
-    column: str | None
+    column: str | None  # column of the paths in tables
     bundle: str
-    out: str
-    options: dict[str, Any]
-    seed: int | None
-    threads: int | None
-    on: Literal["local", "ray"]
-    workers: int | None = None
-    segment: int | None = None
-    since: str | None = None
-    force: bool = False
-    address: str | None = None
-    cpus: float = 1.0
-    gpus: float = 0.0
-
-    def opening(self) -> Opening:
-        """What makes the workers' moderators."""
-        from poolsieve.distributed import BundleOpening
-
-        return BundleOpening(self.bundle, self.options)
-
-
-def target_options(target: Target | None) -> dict[str, Any] | None:
-    """A target as plain values."""
-    return None if target is None else asdict(target)
+    out: str  # the run's folder
+    options: dict[str, Any]  # of `Moderator.load`, but for seed and threads; plain values
+    seed: int | None  # None for that of the run that is gone on with, or a fresh one
+    threads: int | None  # of each worker's engine
+    on: Literal["local", "ray"]  # where workers are
+    workers: int | None = None  # how many; None for the default
+    segment: int | None = None  # chunks of a segment; None for the default
+    since: str | None = None  # the earlier run whose images are not judged again
+    force: bool = False  # whether to start anew
+    address: str | None = None  # of a Ray cluster
+    cpus: float = 1.0  # processors of a Ray actor
+    gpus: float = 0.0  # GPUs of a Ray actor
 
 
 def run_in_parts(
     request: PartsRequest, console: Console, errors: Console
 ) -> tuple[RunFolder, PartedRun, bool]:
-    """Do what was asked for; gives the run, and whether there was anything to do.
-
-    Raises:
-        ValueError: The folder holds another run, or something else.
-    """
-    from poolsieve.distributed import RunFolder, moderate_in_parts
+    """Do what was asked for; gives the run, and whether there was anything to do."""
+    from poolsieve.distributed import BundleOpening, RunFolder, moderate_in_parts
     from poolsieve.distributed.driving import PartedRun, open_run
     from poolsieve.images.own_outputs import OwnOutputs
 
-    folder, opening = RunFolder(request.out), request.opening()
+    folder, opening = RunFolder(request.out), BundleOpening(request.bundle, request.options)
     with _held(folder):
         if request.force and folder.settings() is not None:
             folder.clear()
@@ -108,13 +72,13 @@ def run_in_parts(
             say(console, f"{folder} is finished already, so there is nothing to do; --force judges anew")
             return folder, open_run(folder, chosen), False
         run = PartedRun.begin(settings, chosen)
-        with _Progress(errors).shown() as progress:
+        with StatusLine(errors).shown("listing") as progress:
             moderate_in_parts(
                 folder,
                 run,
                 lambda: _pool(request, opening),
                 outputs=OwnOutputs([request.out]),
-                on_progress=progress.update,
+                on_progress=lambda now: progress.change(_line(now, progress.seconds)),
             )
         _note_within(folder, request.source)
     return folder, run, True
@@ -160,24 +124,6 @@ def moderate_in_parts(
 
 
 @contextmanager
-def telling_to_repeat(context: typer.Context) -> Iterator[None]:
-    """Whatever ends the run early, say that the same command goes on."""
-    from rich.console import Console
-
-    from poolsieve.distributed.worker_pool import WorkersFailedError
-
-    words = f"what was judged is kept; go on with: {typed_again(context, without=('--force',))}"
-    try:
-        yield
-    except KeyboardInterrupt:
-        say(Console(stderr=True), f"stopped. {words}")
-        raise typer.Exit(INTERRUPTED) from None
-    except WorkersFailedError as error:
-        error.add_note(words)
-        raise
-
-
-@contextmanager
 def _held(folder: RunFolder) -> Iterator[None]:
     """Keep other drivers of this machine from the same folder; an object store has no locks."""
     from poolsieve.folders import lock_folder
@@ -187,13 +133,9 @@ def _held(folder: RunFolder) -> Iterator[None]:
         return
     if folder.location.kind() == "file":
         raise ValueError(f"{folder} is a file; with --on, verdicts go to a folder, such as --out run-1/")
-    try:
-        with lock_folder(Path(str(folder))):
-            yield
-    except TimeoutError:
-        raise ValueError(
-            f"another command is writing {folder} at this moment; wait until it has ended"
-        ) from None
+    words = f"another command is writing {folder} at this moment; wait until it has ended"
+    with lock_folder(Path(str(folder)), if_held=words):
+        yield
 
 
 def _settings(request: PartsRequest, chosen: Chosen, earlier: RunSettings | None) -> RunSettings:
@@ -203,10 +145,9 @@ def _settings(request: PartsRequest, chosen: Chosen, earlier: RunSettings | None
 
     controller = chosen.controller()
     plans = () if isinstance(chosen.scheme, Scheme) else tuple(plan.to_json() for plan in chosen.scheme)
-    seed = request.seed
+    seed, segment = request.seed, request.segment
     if seed is None:
         seed = secrets.randbelow(LARGEST_SEED + 1) if earlier is None else earlier.seed
-    segment = request.segment
     if segment is None:
         segment = SEGMENT if earlier is None else earlier.segment
     if segment < 1:
@@ -267,41 +208,16 @@ def _note_within(folder: RunFolder, sources: list[str]) -> None:
                 note_outputs(place, results=[path.name for path in place.iterdir() if path.is_file()])
 
 
-class _Progress:
-    """How far a run is: on a terminal one line that changes, elsewhere a line now and then."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._begin = self._spoken = time.monotonic()
-        self._status: Status | None = None
-
-    @contextmanager
-    def shown(self) -> Iterator[_Progress]:
-        """Show it while the block runs."""
-        with self._console.status("listing") as self._status:
-            yield self
-
-    def update(self, run: PartedRun) -> None:
-        """Tell of what has been done by now."""
-        line = self.line(run)
-        if self._status is not None:
-            self._status.update(line)
-        now = time.monotonic()
-        if not self._console.is_terminal and now - self._spoken >= PLAIN_INTERVAL:
-            self._spoken = now
-            say(self._console, line)
-
-    def line(self, run: PartedRun) -> str:
-        """The line."""
-        totals, seconds = run.totals, time.monotonic() - self._begin
-        judged = totals.images - run.began_with
-        line = (
-            f"{run.done:,} of {run.listed:,}{'' if run.listing_ended else '+'} segments: "
-            f"{totals.images:,} images, {totals.flagged:,} flagged, {totals.errors:,} errors, "
-            f"cost {totals.meter.share:.3f}"
-        )
-        if judged <= 0:
-            return line
-        left = max(run.listed * run.settings.images - totals.images - totals.not_images, 0) * seconds / judged
-        more = "" if run.listing_ended else " of what is listed"
-        return f"{line}, {judged / seconds:.1f} images/s, {duration(left)} left{more}"
+def _line(run: PartedRun, seconds: float) -> str:
+    """How far a run is after so many seconds."""
+    totals, judged = run.totals, run.totals.images - run.began_with
+    line = (
+        f"{run.done:,} of {run.listed:,}{'' if run.listing_ended else '+'} segments: "
+        f"{totals.images:,} images, {totals.flagged:,} flagged, {totals.errors:,} errors, "
+        f"cost {totals.meter.share:.3f}"
+    )
+    if judged <= 0:
+        return line
+    left = max(run.listed * run.settings.images - totals.images - totals.not_images, 0) * seconds / judged
+    more = "" if run.listing_ended else " of what is listed"
+    return f"{line}, {judged / seconds:.1f} images/s, {duration(left)} left{more}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +14,10 @@ from poolsieve.moderation.flagged_images import contact_sheet, thumbnail, worst
 from poolsieve.moderation.report import RunDescription, mates_of, moderation_page
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
     from rich.console import Console
 
     from poolsieve.moderation.judged_run import JudgedRun, VerdictRecords
     from poolsieve.moderation.run_source import RunSource
-    from poolsieve.moderation.verdicts import Verdict
 
 
 def write_outputs(
@@ -47,25 +44,12 @@ def write_outputs(
         contact_sheet(shown, thumbnails).save(picture, format="png")
         write_atomically(files.sheet, picture.getvalue())
         say(console, f"drew {len(shown):,} flagged images into {files.sheet}")
-    if files.report is not None:
-        _write_report(moderator, log, shown, thumbnails, files.report, plan)
-
-
-def _write_report(
-    moderator: JudgedRun,
-    log: VerdictRecords,
-    shown: Sequence[Verdict],
-    thumbnails: Mapping[int, Image | None],
-    report: Path,
-    plan: Path | None,
-) -> None:
-    mates = mates_of(shown)
+    if files.report is None:
+        return
+    mates, bundle = mates_of(shown), moderator.bundle
     names = {verdict.position: verdict.path for verdict in log.verdicts() if verdict.position in mates}
-    bundle = moderator.bundle
     run = RunDescription(bundle.name, bundle.hash, bundle.config.task, moderator.description, moderator.seed)
     errors = (verdict for verdict in log.verdicts() if verdict.status == "error")
-    rates = detection_rates(moderator, plan)
-    page = moderation_page(
-        run, moderator.totals, shown, thumbnails, names, errors, rates=rates, folder=report.parent
-    )
-    write_atomically(report, page.encode())
+    told = run, moderator.totals, shown, thumbnails, names, errors
+    page = moderation_page(*told, rates=detection_rates(moderator, plan), folder=files.report.parent)
+    write_atomically(files.report, page.encode())

@@ -21,12 +21,7 @@ _ARCHIVES_NAMED = 3
 
 
 def print_summary(
-    moderator: JudgedRun,
-    source: RunSource,
-    console: Console,
-    *,
-    out: str | None = None,
-    speed: str | None = None,
+    moderator: JudgedRun, source: RunSource, console: Console, *, out: str | None = None, speed: str = ""
 ) -> None:
     """The table for people; `out` and `speed` are said in place of what a run by one process has."""
     from rich.table import Table
@@ -64,12 +59,8 @@ def json_summary(moderator: JudgedRun, source: RunSource, passed_over: int, *, o
     """The same for programs; docs/moderating.md names the fields."""
     totals, files, bundle = moderator.totals, source.files, moderator.bundle
     estimate = totals.estimated_prevalence()
-    paths = {
-        "out": out or files.out,
-        "report": files.report,
-        "contact_sheet": files.sheet,
-        "copies": files.copies,
-    }
+    paths = {"out": out or files.out, "report": files.report}
+    paths |= {"contact_sheet": files.sheet, "copies": files.copies}
     return json.dumps(
         {
             **{name: None if path is None else str(path) for name, path in paths.items()},

@@ -53,6 +53,7 @@ def review(
 
     Stop it with Ctrl-C; the same command goes on where it was.
     """
+    import gc
     import secrets
     import socket
     import webbrowser
@@ -89,6 +90,8 @@ def review(
             typer.echo(f"decisions go to {target}; Ctrl-C ends")
             if open_browser:
                 webbrowser.open(address)
+            gc.collect()
+            gc.freeze()  # what is loaded stays, and need not be gone through while a page is waited for
             config = uvicorn.Config(app, log_level="error", lifespan="off")
             with suppress(KeyboardInterrupt):
                 uvicorn.Server(config).run(sockets=[listening])

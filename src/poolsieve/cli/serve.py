@@ -35,7 +35,7 @@ def serve(
         typer.Option(help="postgresql://USER:PASSWORD@HOST/DATABASE. \\[default: SQLite in the data folder]"),
     ] = None,
     scheme: Annotated[
-        Literal["auto", "adaptive", "individual", "dorfman", "oneshot", "cascade", "glance"],
+        Literal["auto", "adaptive", "individual", "dorfman", "oneshot", "cascade", "early_exit", "glance"],
         typer.Option(help="How images are decided about; oneshot is refused."),
     ] = "auto",
     prevalence: Annotated[float | None, typer.Option(help="Expected share of bad images.")] = None,
@@ -94,7 +94,7 @@ def serve(
     with Store(store or f"sqlite:///{data / _DATABASE}") as opened:
         at = listening.getsockname()[1]
         service = Service(policies, opened, options, holder=f"{host}:{at}")
-        pages = review_app(opened, live=service.judge.queue_sizes)
+        pages = review_app(opened, live=service.live, plans=service.plans)
         address = f"http://{_shown(host)}:{at}"
         run(service, listening, mounts={REVIEW: pages}, on_ready=lambda: _tell(service, opened, address))
 

@@ -15,19 +15,12 @@ from poolsieve.training.settings import PANELS, PARTS, TrainingSettings, choices
 
 @dataclass(frozen=True)
 class SettingOption:
-    """A setting as an option of the command line.
+    """A setting as an option of the command line."""
 
-    Attributes:
-        field: The setting.
-        hint: Its type.
-        part: The part of the settings that it belongs to, such as "glance"; None if to none.
-        panel: Heading of the help under which it stands.
-    """
-
-    field: Field[Any]
-    hint: Any
-    part: str | None
-    panel: str
+    field: Field[Any]  # the setting
+    hint: Any  # its type
+    part: str | None  # the part of the settings that it belongs to, such as "glance"; None if to none
+    panel: str  # heading of the help under which it stands
 
     @property
     def key(self) -> str:

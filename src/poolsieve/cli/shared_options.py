@@ -13,10 +13,24 @@ BundleArgument = Annotated[
     str,
     typer.Argument(help="Folder of a bundle, or name of one that comes with poolsieve.", show_default=False),
 ]
+
+
+def labelled_images(name: str) -> Path:
+    """A data set on disk: where it is, or the copy of one in an object store."""
+    if "://" not in name:
+        return Path(name)
+    from poolsieve.images.dataset_fetching import fetch_dataset
+
+    return fetch_dataset(name)
+
+
 LabelledImages = Annotated[
     Path,
     typer.Argument(
-        help="Labelled images: a folder \\[split/]class/images, or a CSV file,label\\[,split].",
+        parser=labelled_images,
+        metavar="DATA",
+        help="Labelled images: a folder \\[split/]class/images, or a CSV file,label\\[,split]; in an object "
+        "store (s3://…) too, from which it is copied once.",
         show_default=False,
     ),
 ]

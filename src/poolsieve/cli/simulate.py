@@ -199,7 +199,12 @@ def _table(rows: list[SimulationRow], correlation: float, width: int) -> Table:
     flexible = {"method", "parameters"}  # these wrap where the terminal is narrow; numbers never do
     for name, cell in columns.items():
         width_needed = 0 if name in flexible else max(len(cell(row)) for row in rows)
-        table.add_column(name, justify="left" if name in words else "right", min_width=width_needed)
+        table.add_column(
+            name,
+            justify="left" if name in words else "right",
+            min_width=width_needed,
+            no_wrap=name not in flexible,
+        )
     for row, following in zip(rows, [*rows[1:], rows[-1]], strict=True):
         table.add_row(
             *(cell(row) for cell in columns.values()), end_section=following.prevalence != row.prevalence

@@ -12,8 +12,9 @@ from poolsieve.engines.base import Engine
 from poolsieve.engines.conformance import IMAGES, all_outputs, noise_images
 from poolsieve.engines.registry import list_engines, open_engine
 
-TOLERANCE = 1e-3
-"""The largest difference of logits, as a share of their size, that is put down to rounding."""
+TOLERANCE = {"fp32": 1e-3, "fp16": 1e-3, "int8": 0.1}
+"""The largest difference of logits, as a share of their size, that is put down to rounding, by how weights
+are stored. In int8 a number that is rounded the other way differs by a 256th of its range, in every layer."""
 
 
 @dataclass(frozen=True)
@@ -23,17 +24,19 @@ class EngineComparison:
     Attributes:
         reference: The engine that the others are compared with.
         differences: Largest difference of any logit by engine, relative to the largest logit if above 1.
+        tolerance: The largest that is put down to rounding.
     """
 
     reference: str
     differences: dict[str, float]
+    tolerance: float
 
     def problems(self) -> list[str]:
         """What is wrong, if anything."""
         return [
             f"{name} and {self.reference} differ by {value:.2g}"
             for name, value in self.differences.items()
-            if not value <= TOLERANCE
+            if not value <= self.tolerance
         ]
 
     def __str__(self) -> str:
@@ -58,7 +61,7 @@ def compare_engines(bundle: Bundle, engines: list[str] | None = None) -> EngineC
     reference = outputs[names[0]]
     scale = max(1.0, float(np.abs(reference).max()))
     differences = {name: float(np.abs(outputs[name] - reference).max()) / scale for name in names[1:]}
-    return EngineComparison(names[0], differences)
+    return EngineComparison(names[0], differences, TOLERANCE[bundle.config.precision])
 
 
 def _logits(engine: Engine) -> NDArray[np.float32]:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from poolsieve.bundles import Bundle
 from poolsieve.bundles.config import FRONT_GRAPH, GLANCE_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH
 from poolsieve.bundles.graph_specs import TensorSpec, graph_specs
+from poolsieve.designs.pool_pairs import pair_places
 from poolsieve.engines.buffers import Buffers
 from poolsieve.engines.pool_merging import checked_pools, merge_block
 from poolsieve.outliers import OutlierReading
@@ -130,11 +131,11 @@ class Engine(ABC):
         (features,) = self._run(FRONT_GRAPH, len(images), lambda rows: images[rows])
         return FrontFeatures(features)
 
-    def glance(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def glance(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
         """How bad images look at a glance, as logits.  # (N,).
 
         Args:
-            images: RGB, squared and resized.  # (N, S, S, 3)
+            images: RGB, squared and resized; of a joined bundle their front features.  # (N, S, S, 3)
         """
         if self.bundle.config.glance is None:
             raise ValueError(f"the bundle {self.bundle.name} has no glance; use a scheme without it")
@@ -152,13 +153,14 @@ class Engine(ABC):
         gate, logits = self._run(HEAD_GRAPH, len(features), lambda rows: features[rows])
         return HeadOutput(gate, logits)
 
-    def individual(self, features: NDArray[np.float32]) -> NetworkOutput:
+    def individual(self, features: NDArray[np.float32] | NDArray[np.uint8]) -> NetworkOutput:
         """The individual network on images, from their front features on.
 
         With an outlier bundle the logits are the evidence that its readings make of the networks' outputs.
 
         Args:
-            features: Their front features.  # (N, C, H, W)
+            features: Their front features, or the images as for `front` if the bundle is joined.
+                # (N, C, H, W)
         """
         features = _checked(features, self._specs[INDIVIDUAL_GRAPH].input)
         outliers = self.bundle.outliers
@@ -199,6 +201,8 @@ class Engine(ABC):
             if len(gate) != len(features):
                 raise ValueError(f"features of {len(features)} images, but gates of {len(gate)}")
         table = checked_pools(pools, len(features), pool_size)
+        if config.merge == "tree":
+            table = pair_places(table, pool_size, config.depths).reshape(len(table), pool_size // 2, 2)
         logits, vectors = self._run(file, len(table), lambda rows: merge_block(features, gate, table[rows]))
         logits = np.ascontiguousarray(logits[:, : pool_size + 1])
         outliers = self.bundle.outliers

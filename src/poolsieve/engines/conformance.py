@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,16 +70,26 @@ def all_outputs(engine: Engine, images: NDArray[np.uint8]) -> Outputs:
 def _of_images(engine: Engine, images: NDArray[np.uint8]) -> Outputs:
     front = engine.front(images)
     _require(isinstance(front, FrontFeatures), "`front` gives FrontFeatures")
-    glances = {} if engine.bundle.config.glance is None else {"glance logits": engine.glance(images)}
-    return {"features": front.features} | glances
+    config = engine.bundle.config
+    others = _tests(engine, images) if config.joined else _glances(engine, images)
+    return {"features": front.features} | others
 
 
 def _of_features(engine: Engine, features: NDArray[np.float32]) -> Outputs:
-    head, single = engine.head(features), engine.individual(features)
+    head = engine.head(features)
     _require(isinstance(head, HeadOutput), "`head` gives a HeadOutput")
+    others = _glances(engine, features) if engine.bundle.config.joined else _tests(engine, features)
+    return {"gates": head.gate, "head logits": head.logits} | others
+
+
+def _glances(engine: Engine, seen: NDArray[Any]) -> Outputs:
+    return {} if engine.bundle.config.glance is None else {"glance logits": engine.glance(seen)}
+
+
+def _tests(engine: Engine, seen: NDArray[Any]) -> Outputs:
+    single = engine.individual(seen)
     _require(isinstance(single, NetworkOutput), "`individual` gives a NetworkOutput")
-    outputs = {"gates": head.gate, "head logits": head.logits}
-    return outputs | {"individual logits": single.logits, "individual vectors": single.vectors}
+    return {"individual logits": single.logits, "individual vectors": single.vectors}
 
 
 def _of_pools(

@@ -92,19 +92,32 @@ class OpenVinoEngine(Engine):
         if model.input(0).get_partial_shape() != ov.PartialShape(shape):
             model.reshape(shape)  # also to another resolution, see `poolsieve.engines.resolution`
         queue = ov.AsyncInferQueue(self._core.compile_model(model, "CPU", self._settings))
+        inputs, outputs_spec = self._specs[file].input, self._specs[file].outputs
+        no_input = _one_row(inputs.shape, inputs.dtype)
+        no_outputs = [_one_row(output.shape, output.dtype) for output in outputs_spec]
 
         def run(batches: Batches, outputs: Sequence[np.ndarray]) -> None:
+            computed: dict[int, np.ndarray] = {}  # inputs are not copied: they are kept while they are read
             try:
                 for rows, batch in batches:
-                    request = queue[queue.get_idle_request_id()]  # the one that is started next
+                    number = queue.get_idle_request_id()  # of the request that is started next
                     for k, output in enumerate(outputs):
-                        request.set_output_tensor(k, ov.Tensor(output[rows], shared_memory=True))
-                    # What goes with a request is kept until its next one: the input, which is not copied.
-                    queue.start_async(batch, userdata=batch, share_inputs=True)
+                        queue[number].set_output_tensor(k, ov.Tensor(output[rows], shared_memory=True))
+                    computed[number] = batch
+                    queue.start_async(batch, share_inputs=True)
             finally:
                 queue.wait_all()
+                for request in queue:  # which would hold a chunk's pixels and features until the next chunk
+                    request.set_input_tensor(no_input)
+                    for k, tensor in enumerate(no_outputs):
+                        request.set_output_tensor(k, tensor)
 
         return run
 
     def _default_batch(self, file: str) -> int:
         return 1 if file == FRONT_GRAPH else 4  # its maps are the largest
+
+
+def _one_row(shape: Sequence[int], dtype: str) -> Any:
+    """A tensor that nobody reads."""
+    return ov.Tensor(np.zeros((1, *shape), dtype=dtype))

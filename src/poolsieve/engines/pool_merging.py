@@ -47,11 +47,16 @@ def merge_block(
         features: Front features of n images.  # (n, C, H, W)
         gate: Their gates, and below them K maps or none that are summed; None merges features as they are.
             # (n, 1 + K, H, W)
-        pools: From `checked_pools`.  # (m, r)
+        pools: From `checked_pools`; or the groups of each pool that are merged for themselves.
+            # (m, r) or (m, G, images)
 
     Returns:
-        Merged features, and the sums below them.  # (m, C + K, H, W)
+        Merged features, and the sums below them; those of a pool's groups below each other.
+        # (m, C + K, H, W) or (m, G · C, H, W)
     """
+    if pools.ndim == 3:
+        groups = merge_block(features, gate, pools.reshape(-1, pools.shape[2]))
+        return groups.reshape(len(pools), -1, *groups.shape[2:])
     images, channels, height, width = features.shape
     tallies = 0 if gate is None else gate.shape[1] - 1
     merged = np.empty((len(pools), channels + tallies, height * width), dtype=np.float32)

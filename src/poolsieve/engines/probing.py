@@ -1,9 +1,10 @@
-"""Whether this processor survives an engine's half precision: tried once, in a process of its own.
+"""Whether this processor survives an engine's half precision or int8: tried once, in a process of its own.
 
 What a processor announces is no proof: in some virtual machines AMX instructions are announced and permitted,
-and still end the process that uses them. So a small network is run in a child first, and if the child dies,
-again with fewer kinds of instructions. oneDNN, which computes inside OpenVINO and torch, reads once what it
-may use, when it is first used: a limit can be set only while the engine's package has not been imported.
+and still end the process that uses them. So a small network, or the graphs of an int8 bundle, are run in a
+child first, and if the child dies, again with fewer kinds of instructions. oneDNN, which computes inside
+OpenVINO and torch, reads once what it may use, when it is first used: a limit can be set only while the
+engine's package has not been imported.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from poolsieve.bundles import Bundle
 from poolsieve.files import write_atomically
 
 LIMIT = "ONEDNN_MAX_CPU_ISA"
@@ -61,19 +63,25 @@ class _Attempt:
     words: str = ""
 
 
-def ensure_precision(package: str, precision: str) -> None:
+def ensure_precision(package: str, precision: str, bundle: Bundle | None = None) -> None:
     """Make sure that this process would survive a precision, before an engine is asked for it.
 
     Where that takes a limit on instructions, it is set for the rest of the process.
 
     Args:
-        package: What computes, "openvino" or "torch"; the engines have these names too.
+        package: What computes, such as "openvino"; the engines have these names too.
         precision: Name of the precision.
+        bundle: Run this bundle and not a small network, as its graphs are in this precision.
 
     Raises:
         ValueError: The engine cannot compute so here, or not without ending the process.
     """
-    outcome = probe(package, precision)
+    outcome = probe(package, precision, bundle)
+    if not outcome.usable and bundle is not None:
+        raise ValueError(
+            f"{package} cannot compute in {precision} here, as {bundle.path} does: {outcome.words}; use the "
+            "bundle that it was made of"
+        )
     if not outcome.usable:
         raise ValueError(
             f"{package} cannot compute with precision={precision!r} here: {outcome.words}; "
@@ -93,30 +101,31 @@ def ensure_precision(package: str, precision: str) -> None:
     os.environ[LIMIT] = outcome.limit
 
 
-def probe(package: str, precision: str) -> ProbeResult:
+def probe(package: str, precision: str, bundle: Bundle | None = None) -> ProbeResult:
     """Run a small network in child processes until one survives, or look up how that ended before."""
     given = _read_before.get(package, os.environ.get(LIMIT))
-    file = _record_file(package, precision, given)
+    file = _record_file(package, precision, given, bundle)
     known = None if file is None else _recorded(file)
     if known is not None:
         return known
-    outcome, sure = _try_limits(package, precision, given)
+    what = [package, precision, *([] if bundle is None else [os.fspath(bundle.path)])]
+    outcome, sure = _try_limits(what, given)
     if file is not None and sure:
         with contextlib.suppress(ValueError, OSError):  # where nothing can be written, it is tried again
             write_atomically(file, json.dumps(asdict(outcome), indent=1).encode())
     return outcome
 
 
-def _try_limits(package: str, precision: str, given: str | None) -> tuple[ProbeResult, bool]:
+def _try_limits(what: list[str], given: str | None) -> tuple[ProbeResult, bool]:
     """What was found, and whether it would be found again."""
-    first = _attempt(package, precision, given)
+    first = _attempt(what, given)
     if first.end in ("ran", "refused"):
         return ProbeResult(first.end == "ran", None, first.words), True
     attempts = [first]
     # A limit that somebody has set is only ever lowered.
     lower = _LIMITS if given is None else _LIMITS[_LIMITS.index(given) + 1 :] if given in _LIMITS else ()
     for limit in lower:
-        attempts.append(_attempt(package, precision, limit))
+        attempts.append(_attempt(what, limit))
         if attempts[-1].end == "ran":
             break
     sure = all(attempt.end != "unsure" for attempt in attempts)
@@ -126,13 +135,13 @@ def _try_limits(package: str, precision: str, given: str | None) -> tuple[ProbeR
     return ProbeResult(False, None, first.words + tried), sure
 
 
-def _attempt(package: str, precision: str, limit: str | None) -> _Attempt:
+def _attempt(what: list[str], limit: str | None) -> _Attempt:
     environment = {name: value for name, value in os.environ.items() if name != LIMIT}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # finds what this process would
     if limit is not None:
         environment[LIMIT] = limit
     python = sys.executable or ""  # there is none where Python is embedded, which is then an OSError
-    command = [python, "-P", "-m", "poolsieve.engines.small_network", package, precision]
+    command = [python, "-P", "-m", "poolsieve.engines.small_network", *what]
     try:
         child = subprocess.run(
             command,
@@ -163,7 +172,9 @@ def _last_line(output: bytes) -> str:
     return lines[-1][:500] if lines else "no words"
 
 
-def _record_file(package: str, precision: str, given: str | None) -> Path | None:
+def _record_file(
+    package: str, precision: str, given: str | None, bundle: Bundle | None = None
+) -> Path | None:
     """Where the outcome for this processor, package and settings is kept; None if that cannot be told."""
     try:
         home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
@@ -171,7 +182,9 @@ def _record_file(package: str, precision: str, given: str | None) -> Path | None
     except (RuntimeError, metadata.PackageNotFoundError):  # no home; a build without metadata
         return None
     others = [os.environ.get(name) for name in _OTHER_SETTINGS]
-    key = [_processor(), package, version, precision, given, *others]
+    key: list[object] = [_processor(), package, version, precision, given, *others]
+    if bundle is not None:
+        key.append([bundle.config.files[graph].sha256 for graph in bundle.config.graphs])
     digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()
     return Path(home) / "poolsieve" / "precisions" / f"{package}-{precision}-{digest[:16]}.json"
 

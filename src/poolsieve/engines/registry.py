@@ -18,11 +18,11 @@ class _EngineEntry:
 
     class_name: str
     install: str
-    probed: tuple[Precision, ...] = ()
+    probed: tuple[str, ...] = ("int8",)
 
 
 _ENGINES = {
-    "openvino": _EngineEntry("OpenVinoEngine", "pip install openvino", ("low",)),
+    "openvino": _EngineEntry("OpenVinoEngine", "pip install openvino", ("low", "int8")),
     "onnxruntime": _EngineEntry("OnnxRuntimeEngine", "pip install onnxruntime"),
     "torch": _EngineEntry("TorchEngine", "pip install 'poolsieve[train]'", ("low",)),
 }
@@ -67,8 +67,21 @@ def open_engine(
     entry = _ENGINES[engine]
     if precision not in get_args(Precision):
         raise ValueError(f"precision is {precision!r}; give {' or '.join(map(repr, get_args(Precision)))}")
-    if precision in entry.probed and engine in list_engines():
-        ensure_precision(engine, precision)  # before the package is imported
+    if engine in list_engines():  # probed before the package is imported
+        if precision in entry.probed:
+            ensure_precision(engine, precision)
+        if bundle.config.precision in entry.probed:
+            ensure_precision(engine, bundle.config.precision, bundle)
+    return engine_class(engine)(bundle, threads=threads, precision=precision, batch_size=batch_size)
+
+
+def engine_class(engine: str) -> type[Engine]:
+    """The class of an engine that there is by this name.
+
+    Raises:
+        ImportError: It is not installed; the message says how to install it.
+    """
+    entry = _ENGINES[engine]
     try:
         module = importlib.import_module(f"poolsieve.engines.{engine}_engine")
     except ImportError as error:
@@ -76,4 +89,4 @@ def open_engine(
             f"the engine {engine} cannot be loaded ({error}); install it: {entry.install}"
         ) from error
     kind: type[Engine] = getattr(module, entry.class_name)
-    return kind(bundle, threads=threads, precision=precision, batch_size=batch_size)
+    return kind

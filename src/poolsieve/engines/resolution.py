@@ -34,6 +34,8 @@ def at_resolution(bundle: Bundle, input_size: int) -> Bundle:
         raise ImportError("another resolution needs openvino: pip install 'poolsieve[moderate]'") from None
 
     core, config = ov.Core(), bundle.config
+    if config.shrink > 1:
+        raise ValueError(f"the networks of {bundle.name} look at smaller images already")
     front = core.read_model(bundle.read(FRONT_GRAPH))
     before = {FRONT_GRAPH: _multiply_adds(front)}
     try:
@@ -56,6 +58,7 @@ def at_resolution(bundle: Bundle, input_size: int) -> Bundle:
         back=round(back_and_final) - cost.final,
         final=cost.final,
         gate=round(cost.gate * share[HEAD_GRAPH]),
+        pooled=round(cost.pooled * share[INDIVIDUAL_GRAPH]),
     )
     channels, height, width = shape
     changed = replace(

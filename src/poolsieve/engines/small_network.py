@@ -1,5 +1,7 @@
 """A small network in one engine and precision: `python -m poolsieve.engines.small_network ENGINE PRECISION`.
 
+With the folder of a bundle as third argument it is that bundle's networks that are run, on images of noise.
+
 Run by `poolsieve.engines.probing` in a process of its own, which may die of it. The layers are those of the
 networks of bundles, wide enough that engines take the kernels that they would take there.
 """
@@ -58,14 +60,27 @@ def _run_torch(precision: str) -> np.ndarray:
     return logits.float().numpy()
 
 
-def main(engine: str, precision: str) -> int:
+def _run_bundle(engine: str, folder: str) -> np.ndarray:
+    from poolsieve.bundles import load_bundle
+    from poolsieve.engines.conformance import IMAGES, all_outputs, noise_images
+    from poolsieve.engines.registry import engine_class
+
+    opened = engine_class(engine)(load_bundle(folder))
+    outputs = all_outputs(opened, noise_images(opened.bundle.config, IMAGES))
+    return np.concatenate([values.ravel() for values in outputs.values()])
+
+
+def main(engine: str, precision: str, bundle: str | None = None) -> int:
     """Run the network; gives the exit status."""
     with contextlib.suppress(ImportError):  # not on Windows
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a death that is expected leaves no file behind
     try:
-        outputs = {"openvino": _run_openvino, "torch": _run_torch}[engine](precision)
+        if bundle is not None:
+            outputs = _run_bundle(engine, bundle)
+        else:
+            outputs = {"openvino": _run_openvino, "torch": _run_torch}[engine](precision)
     except ValueError as error:
         print(error)
         return REFUSED

@@ -61,11 +61,12 @@ class TorchEngine(Engine):
         networks: dict[str, IndividualNetwork | PooledNetwork] = {INDIVIDUAL_GRAPH: model.individual}
         networks |= {pooled_graph(size): network for size, network in model.own_counting.items()}
         chosen = networks[file]
-        channels = self._specs[HEAD_GRAPH].input.shape[0]
-        vectors = chosen.back(batch[:, :channels])
-        if isinstance(chosen, PooledNetwork):
-            return chosen.read(vectors, batch[:, channels:]), vectors
-        return chosen.final(vectors), vectors
+        if not isinstance(chosen, PooledNetwork):
+            vectors = chosen.embed(batch)
+            return chosen.final(vectors), vectors
+        merged = batch.shape[1] - self.bundle.config.tallies
+        vectors = chosen.back(batch[:, :merged])
+        return chosen.read(vectors, batch[:, merged:]), vectors
 
 
 def bundle_model(bundle: Bundle) -> TrainedModel:
@@ -82,7 +83,11 @@ def bundle_model(bundle: Bundle) -> TrainedModel:
         )
     try:
         backbone = load_backbone(
-            config.backbone, cut=config.cut, pretrained=False, input_size=config.input_size
+            config.backbone,
+            cut=config.cut,
+            pretrained=False,
+            input_size=config.input_size,
+            shrink=config.shrink,
         )
     except ValueError as error:
         raise ValueError(
@@ -92,6 +97,7 @@ def bundle_model(bundle: Bundle) -> TrainedModel:
         backbone,
         config.pool_sizes,
         merge=config.merge,
+        again=config.again,
         gate_width=config.gate_width,
         tallies=config.tallies > 0,
         counting=config.counting,

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from poolsieve.decoders import DecoderChoice, parse_decoder
 from poolsieve.evaluation.context import EvaluationContext
 from poolsieve.evaluation.mixtures import Mixture
-from poolsieve.schemes import Scheme, make_scheme
+from poolsieve.schemes import DisjointPools, Scheme, Test, make_scheme
+from poolsieve.schemes.glance_look import Glance
 from poolsieve.schemes.scheme import SCHEMES
 
 NOT_TUNED = "defaults"
@@ -94,6 +95,20 @@ class FixedScheme(Competitor):
     def prepare(self, tuning: EvaluationContext) -> Setup:
         """The scheme as it is."""
         return Setup(scheme_for(self.scheme, tuning, **self.parameters))
+
+
+@dataclass(frozen=True)
+class Rounds(Competitor):
+    """Disjoint pools of every size that there are networks for, from the largest on, then single images.
+
+    With two sizes these are the three rounds of Neural Group Testing (Liang and Zou 2021, algorithm 2).
+    """
+
+    def prepare(self, tuning: EvaluationContext) -> Setup:
+        """The rounds."""
+        sizes = sorted(tuning.pool_sizes, reverse=True)
+        rounds = Scheme((*map(DisjointPools, sizes), Test()), prevalence=min(tuning.mixture.prevalence, 0.5))
+        return Setup(rounds, f"pools of {', '.join(map(str, sizes))}")
 
 
 @dataclass(frozen=True)
@@ -231,6 +246,7 @@ COMPETITORS: dict[str, Competitor] = {
         FixedScheme(
             "dorfman-recompute", "Dorfman, whole networks", scheme="dorfman", parameters={"recompute": True}
         ),
+        Rounds("rounds", "Rounds of smaller pools", by_name=True),
         TunedDecoder("comp", "COMP", decoder="comp"),
         TunedDecoder("ncomp-2", "NCOMP-2", least_pools=3, decoder="ncomp:t=2"),
         TunedDecoder("classo", "CLasso", decoder="classo"),
@@ -262,7 +278,7 @@ def list_competitors() -> dict[str, Competitor]:
     for name in SCHEMES:
         if name not in covered:
             kind = TunedScheme if Scheme(SCHEMES[name]).grid() else FixedScheme
-            glances = any(stage.sees_small for stage in SCHEMES[name])
+            glances = any(stage.name == Glance.name for stage in SCHEMES[name])
             found[name] = kind(name, name.replace("_", " ").capitalize(), glances=glances, scheme=name)
     return found
 

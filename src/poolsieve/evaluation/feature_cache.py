@@ -109,22 +109,21 @@ def _outputs(engine: Engine, files: Sequence[Path]) -> dict[str, NDArray[np.floa
     """What the networks say of some images, and their front features."""
     config = engine.bundle.config
 
-    shrink = 1 if config.glance is None else config.glance.shrink
-
     def read(file: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        return read_both_views(file, config.input_size, config.squaring, shrink)
+        return read_both_views(file, config.input_size, config.squaring, config.small_shrink)
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as workers:
         pixels, small = map(np.stack, zip(*workers.map(read, files), strict=True))
-    features = engine.front(pixels).features
-    head, individual = engine.head(features), engine.individual(features)
+    features = engine.front(small if config.shrink > 1 else pixels).features
+    head, individual = engine.head(features), engine.individual(pixels if config.joined else features)
+    glanced_at = features if config.joined else small
     outputs = {
         "features": features,
         "gates": head.gate,
         "head_logits": head.logits,
         "logits": individual.logits,
         "vectors": individual.vectors,
-        "glances": np.zeros(len(pixels), np.float32) if config.glance is None else engine.glance(small),
+        "glances": np.zeros(len(pixels), np.float32) if config.glance is None else engine.glance(glanced_at),
     }
     for name, values in outputs.items():
         if not np.isfinite(values).all():

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from poolsieve.bundles.recordings import Recordings
 from poolsieve.evaluation.context import EvaluationContext
 from poolsieve.evaluation.feature_cache import LabelledImages, cache_folder, hold_cache, record_images
-from poolsieve.evaluation.known_pools import ReadPools, calibrate_on, read_drawn_pools
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.evaluation.pool_cache import PoolCache
 from poolsieve.evaluation.recorded_networks import ImageRecords, RecordedNetworks
+from poolsieve.export.known_pools import ReadPools, calibrate_on, read_drawn_pools
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.outliers import OutlierReadings
 from poolsieve.progress import Reporter
@@ -52,15 +52,10 @@ class RecordedSplit:
 
     def read_pools(self, sizes: Sequence[int], number: int, seed: int, gated: bool) -> dict[int, ReadPools]:
         """Read pools of known content, by their size."""
+        numbers: NDArray[Any] = np.arange(len(self.images))  # recorded networks know images by their numbers
+        gate = numbers if gated else None
         return {
-            size: read_drawn_pools(
-                self.networks,
-                self.images.labels,
-                size,
-                number,
-                np.random.default_rng([seed, size]),
-                gated=gated,
-            )
+            size: read_drawn_pools(self.networks, numbers, gate, self.images.labels, size, number, seed)
             for size in sizes
         }
 

@@ -71,7 +71,7 @@ def export_run(
         ValueError: The run is not finished or not a run, or `out_dir` is in use.
         ImportError: torch or onnx is missing.
     """
-    _require_exporter()
+    require_packages("exporting a bundle", ("torch", "onnx"))
     from poolsieve.networks import load_backbone
     from poolsieve.networks.trained import load_model
     from poolsieve.training.training_folder import SETTINGS_FILE
@@ -82,7 +82,17 @@ def export_run(
             f"the run in {run} is not finished; the same `poolsieve train` command goes on with it"
         )
     config = _read_json(run, CONFIG_FILE)
-    needed = {"task", "kind", "squaring", "training_shapes", "settings", "backbone", "cut", "input_size"}
+    needed = {
+        "task",
+        "kind",
+        "squaring",
+        "training_shapes",
+        "settings",
+        "backbone",
+        "cut",
+        "input_size",
+        "shrink",
+    }
     missing = needed - set(config)
     if missing:
         raise ValueError(
@@ -92,7 +102,11 @@ def export_run(
         raise ValueError(f"{run} has no {CALIBRATION_FILE}: finish the run with `poolsieve train` first")
     if backbone is None:
         backbone = load_backbone(
-            config["backbone"], cut=config["cut"], pretrained=False, input_size=config["input_size"]
+            config["backbone"],
+            cut=config["cut"],
+            pretrained=False,
+            input_size=config["input_size"],
+            shrink=config["shrink"],
         )
     return save_bundle(
         out_dir,
@@ -144,7 +158,7 @@ def save_bundle(
         weights: Whether to put in the weights themselves beside the graphs.
         notes: Markdown for the model card.
     """
-    _require_exporter()
+    require_packages("exporting a bundle", ("torch", "onnx"))
     from poolsieve.export.graphs import export_graphs, weight_file, with_stored_precision
 
     target = Path(out_dir).resolve()
@@ -191,14 +205,13 @@ def config_with(config: BundleConfig, contents: Mapping[str, bytes]) -> bytes:
     return (json.dumps({**config.to_json(), "files": files}, indent=2) + "\n").encode()
 
 
-def _require_exporter() -> None:
-    for package in ("torch", "onnx"):
+def require_packages(what: str, packages: Sequence[str], extras: str = "train") -> None:
+    """Raise ImportError, with what to install, if a package is missing that something needs."""
+    for package in packages:
         try:
             __import__(package)
         except ImportError as error:
-            raise ImportError(
-                f"exporting a bundle needs {package}: pip install 'poolsieve[train]'"
-            ) from error
+            raise ImportError(f"{what} needs {package}: pip install 'poolsieve[{extras}]'") from error
 
 
 def _read_json(folder: Path, name: str) -> dict[str, Any]:
@@ -240,7 +253,9 @@ def _describe(
     from poolsieve.training.sampling import pool_shares
 
     backbone, sizes = model.backbone, tuple(sorted(model.counting))
-    cost = multiply_adds(backbone, model.gate, model.glance)
+    cost = multiply_adds(backbone, model.gate, model.glance, model.tree)
+    final = 2 * backbone.feature_width  # the individual network ends in two outputs and not in the backbone's
+    pooled = cost.pooled and cost.pooled - cost.final + final
     glance = None if model.glance is None else GlanceRecord(model.glance.shrink, model.glance.stop)
     priors = {size: tuple(pool_shares(size).tolist()) for size in sizes}
     if shares is not None:
@@ -261,8 +276,7 @@ def _describe(
         gate_width=model.gate.width,
         pool_sizes=sizes,
         precision=precision,
-        # The individual network ends in two outputs and not in the backbone's.
-        cost=replace(cost, final=2 * backbone.feature_width),
+        cost=replace(cost, final=final, pooled=pooled),
         training_prior=priors,
         files={},
         versions={
@@ -275,4 +289,6 @@ def _describe(
         counting=model.sharing,
         tallies=model.gate.tallies,
         training_shapes=None,
+        shrink=backbone.shrink,
+        again=model.again,
     )

@@ -11,6 +11,11 @@ from poolsieve.outliers import OutlierReadings
 from poolsieve.statistics import Estimate, auc_from_counts, proportion
 
 _BINARY = "- Pools are read as clean or not; how many images of a pool are bad is not counted."
+_MERGES = {
+    "gated": "a gated maximum",
+    "max": "the plain maximum",
+    "tree": "the plain maximum, at several depths",
+}
 _SHARED = "- One counting network serves all pool sizes; it was trained on pools of each."
 
 
@@ -41,10 +46,10 @@ def model_card(
         "",
         "## Networks",
         "",
-        f"- Backbone {config.backbone} at {config.input_size} px, cut after `{config.cut}`; front features "
-        f"{' × '.join(map(str, config.feature_shape))}.",
+        f"- Backbone {config.backbone} at {config.input_size // config.shrink} px, cut after `{config.cut}`; "
+        f"front features {' × '.join(map(str, config.feature_shape))}.",
         *_squaring_lines(config),
-        f"- Pools are merged by {'a gated' if config.merge == 'gated' else 'the plain'} maximum.",
+        f"- Pools are merged by {_MERGES[config.merge]}.",
         *([_BINARY] if config.readings == "binary" else []),
         *([_SHARED] if config.counting == "shared" else []),
         f"- One individual test costs {cost.whole / 1e6:.1f} million multiply-adds; the front is "
@@ -123,6 +128,8 @@ def _outlier_lines(outliers: OutlierReadings | None) -> list[str]:
 
 
 def _glance_lines(config: BundleConfig) -> list[str]:
+    if config.joined:
+        return _joined_lines(config)
     if config.glance is None:
         return []
     size = config.input_size // config.glance.shrink
@@ -132,6 +139,15 @@ def _glance_lines(config: BundleConfig) -> list[str]:
     return [
         f"- A glance at {size} px ({part}, with weights of its own) costs "
         f"{config.cost.glance_share:.1%} of an individual test; images that it clears need no more."
+    ]
+
+
+def _joined_lines(config: BundleConfig) -> list[str]:
+    return [
+        f"- Front, gate, head and pools look at images of {config.input_size // config.shrink} px. What they "
+        f"leave is tested by a network of its own at {config.input_size} px, from pixels on.",
+        f"- The glance is the rest of the small network: it goes on from the front, for "
+        f"{config.cost.glance_share:.1%} of an individual test.",
     ]
 
 

@@ -66,8 +66,8 @@ def distil_glance(
         backbone: The bundle's backbone, if it is none of those that poolsieve knows by name.
 
     Raises:
-        ValueError: The bundle has no glance or finds off-topic images, the data do not do, `out` exists, or
-            the glance did not get better.
+        ValueError: The bundle has no glance, is int8 or finds off-topic images, the data do not do, `out`
+            exists, or the glance did not get better.
         ImportError: torch is missing.
     """
     from poolsieve.export.graphs import export_glance
@@ -90,6 +90,8 @@ def distil_glance(
         raise ValueError(
             f"{bundle.path} finds off-topic images, whose individual network gives no such logits"
         )
+    if config.precision == "int8":
+        raise ValueError(f"{bundle.path} is int8; distil the bundle that it was made of, and quantise then")
     if backbone is None:
         backbone = load_backbone(
             config.backbone, cut=config.cut, pretrained=False, input_size=config.input_size

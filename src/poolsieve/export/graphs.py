@@ -89,6 +89,8 @@ def export_graphs(model: TrainedModel, config: BundleConfig, precision: WeightPr
 
 def export_glance(network: GlanceNetwork, preprocessing: Preprocessing, config: BundleConfig) -> bytes:
     """The graph of a glance for a bundle; the network's weights become what the bundle can store."""
+    if config.precision == "int8":
+        raise ValueError("int8 graphs are made of others (`poolsieve bundles quantise`), not exported")
     network.eval()
     if config.precision == "fp16":
         _round_weights(network)

@@ -45,6 +45,7 @@ def record_bundle(
     seed: int = 0,
     flagged: Sequence[str] = (),
     clear: Sequence[str] = (),
+    networks: Networks | None = None,
     reporter: Reporter | None = None,
 ) -> Bundle:
     """Run a bundle on labelled images and add what it says to the bundle.
@@ -58,6 +59,7 @@ def record_bundle(
         seed: Of the pools that are drawn.
         flagged: Names of the class folders to be flagged; see `load_dataset`.
         clear: Names of the class folders that are not.
+        networks: The bundle's, in place of an engine in this process.
         reporter: Told how far it is; by default it prints to standard error.
 
     Returns:
@@ -68,17 +70,12 @@ def record_bundle(
     """
     reporter = reporter or Reporter()
     bundle = load_bundle(path_or_name)
-    networks = open_engine(bundle, engine, threads=threads)
+    networks = networks or open_engine(bundle, engine, threads=threads)
     dataset = load_dataset(data, flagged=flagged, clear=clear)
-    pixels, small, bad = _labelled_pixels(bundle, dataset, data, split, seed)
+    pixels, small, bad = labelled_pixels(bundle, dataset, data, split, seed)
     reporter.line(f"recording {bad.sum()} bad and {(~bad).sum()} clear images of split {split}")
-    features = np.empty((len(pixels), *bundle.config.feature_shape), dtype=np.float32)
-    with reporter.task("fronts", len(pixels)) as fronts:
-        for begin in range(0, len(pixels), _FRONT_BATCH):
-            rows = slice(begin, begin + _FRONT_BATCH)
-            features[rows] = networks.front(pixels[rows]).features
-            fronts.advance(len(features[rows]), f"{fronts.rate:.0f} images/s")
     config = bundle.config
+    features = front_features(networks, config, small if config.shrink > 1 else pixels, reporter)
     recordings = record_readings(
         networks,
         LikelihoodModel(bundle.calibration),
@@ -86,7 +83,8 @@ def record_bundle(
         bad,
         config.pool_sizes,
         gated=config.merge == "gated",
-        pixels=small,
+        tested=pixels if config.joined else features,
+        glanced_at=features if config.joined else small,
         seed=seed,
         reporter=reporter,
     )
@@ -94,6 +92,19 @@ def record_bundle(
     return add_files(
         bundle.path, config, {RECORDINGS_FILE: recordings.to_bytes(), **_plans(recordings, config)}
     )
+
+
+def front_features(
+    networks: Networks, config: BundleConfig, pixels: NDArray[np.uint8], reporter: Reporter
+) -> NDArray[np.float32]:
+    """Front features of many images, with a word on how far it is.  # (N, C, H, W)."""
+    features = np.empty((len(pixels), *config.feature_shape), dtype=np.float32)
+    with reporter.task("fronts", len(pixels)) as fronts:
+        for begin in range(0, len(pixels), _FRONT_BATCH):
+            rows = slice(begin, begin + _FRONT_BATCH)
+            features[rows] = networks.front(pixels[rows]).features
+            fronts.advance(len(features[rows]), f"{fronts.rate:.0f} images/s")
+    return features
 
 
 def replan_bundle(path_or_name: str | os.PathLike[str]) -> Bundle:
@@ -123,22 +134,30 @@ def add_files(folder: Path, config: BundleConfig, contents: Mapping[str, bytes])
     return load_bundle(folder)
 
 
-def _labelled_pixels(
-    bundle: Bundle, dataset: ImageDataset, data: Path, split: str, seed: int
+def labelled_pixels(
+    bundle: Bundle,
+    dataset: ImageDataset,
+    data: Path,
+    split: str,
+    seed: int,
+    most: tuple[int, int] = (MOST_BAD, MOST_CLEAR),
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.bool_]]:
-    """Images as networks take them, the same as the glance does, and which are bad."""
+    """Images as networks take them, the same as the glance does, and which are bad.
+
+    At most so many bad and clear ones are drawn.
+    """
     positions = dataset.of_split(split)
     labels = dataset.labels[positions] == 1
     rng = np.random.Generator(np.random.PCG64(seed))
     kept = [
-        rng.permutation(positions[labels == kind])[:most]
-        for kind, most in ((True, MOST_BAD), (False, MOST_CLEAR))
+        rng.permutation(positions[labels == kind])[:number]
+        for kind, number in zip((True, False), most, strict=True)
     ]
     if not len(kept[0]) or not len(kept[1]):
         raise ValueError(f"{data}: split {split!r} needs bad and clear images to record")
     chosen = np.sort(np.concatenate(kept))
     size, squaring = bundle.config.input_size, bundle.config.squaring
-    shrink = 1 if bundle.config.glance is None else bundle.config.glance.shrink
+    shrink = bundle.config.small_shrink
     small = pixels = np.empty((len(chosen), size, size, 3), dtype=np.uint8)
     for row, position in enumerate(chosen):
         pixels[row], glanced_at = read_both_views(dataset.files[position], size, squaring, shrink)
@@ -158,7 +177,8 @@ def record_readings(
     pool_sizes: Sequence[int],
     *,
     gated: bool,
-    pixels: NDArray[np.uint8] | None = None,
+    tested: Features | NDArray[np.uint8] | None = None,
+    glanced_at: Features | NDArray[np.uint8] | None = None,
     seed: int = 0,
     reporter: Reporter | None = None,
 ) -> Recordings:
@@ -175,16 +195,18 @@ def record_readings(
         bad: Their labels.  # (N,)
         pool_sizes: Sizes that there are counting networks for.
         gated: Whether features are multiplied by the gate before they are merged.
-        pixels: The images, for a glance at them if the networks have one.  # (N, S, S, 3)
+        tested: What the individual network takes of the images; None for their front features.
+        glanced_at: What a glance takes of them; None if there is no glance.
         seed: Of the draws.
         reporter: Told how far it is.
     """
     output = networks.head(features)
-    scores = likelihoods.image_scores(networks.individual(features).logits).astype(np.float32)
+    individual = networks.individual(features if tested is None else tested)
+    scores = likelihoods.image_scores(individual.logits).astype(np.float32)
     heads = _ratios(likelihoods.of_heads(output.logits)) if likelihoods.knows_head else None
     glances = None
-    if likelihoods.knows_glance and pixels is not None:
-        glances = _ratios(likelihoods.of_glances(networks.glance(pixels)))
+    if likelihoods.knows_glance and glanced_at is not None:
+        glances = _ratios(likelihoods.of_glances(networks.glance(glanced_at)))
     gate = output.gate if gated else None
     rng = np.random.Generator(np.random.PCG64(seed))
     drawn = [

@@ -54,7 +54,7 @@ class ChunkJudge:
             raise ValueError(f"frames={frames}, but it must lie between 1 and {MAX_FRAMES}")
         self._bundle, self._networks, self._seed = bundle, networks, seed
         config = bundle.config
-        shrink = config.glance.shrink if small_views and config.glance is not None else 1
+        shrink = config.small_shrink if small_views else 1
         self._request = ViewRequest(config.input_size, config.squaring, frames, shrink)
         self._threads = threads
         self._likelihoods = LikelihoodModel(bundle.calibration)
@@ -106,6 +106,7 @@ class ChunkJudge:
             places,
             len(images),
             gated=self._bundle.config.merge == "gated",
+            small_front=self._bundle.config.shrink > 1,
         )
         try:
             decision = scheme.decide(chunk, np.random.Generator(np.random.PCG64([self._seed, number])))

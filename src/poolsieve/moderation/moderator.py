@@ -127,7 +127,7 @@ class Totals:
         self.prevalence.groups += state["groups"]
         for name in ("flagged", "clear", "errors", "not_images", "unfinished"):
             setattr(self, name, getattr(self, name) + state[name])
-        if self.controller is not None:
+        if self.controller is not None and "plans" in state:
             self.controller.restore(state["plans"])
 
 
@@ -196,7 +196,7 @@ class Moderator:
         if not 0 <= self.seed <= LARGEST_SEED:
             raise ValueError(f"seed={seed}, but it must lie between 0 and {LARGEST_SEED}")
         self._threads = reading_threads or min(8, os.cpu_count() or 1)
-        small = self._scheme is None or any(stage.sees_small for stage in self._scheme.stages)
+        small = self._scheme is None or any(stage.sees_small(bundle.config) for stage in self._scheme.stages)
         self._chunk_judge = ChunkJudge(
             bundle, networks, self.seed, frames, small_views=small, threads=self._threads
         )
@@ -241,7 +241,8 @@ class Moderator:
         Args:
             bundle: A folder, or the name of a bundle that comes with the package.
             engine: "openvino", "onnxruntime", "torch", or "auto" for the best that is installed.
-            scheme: "auto", "adaptive", "individual", "dorfman", "oneshot", "cascade" or "glance", or stages
+            scheme: "auto", "adaptive", "individual", "dorfman", "oneshot", "cascade", "glance" or
+                "early_exit", or stages
                 of your own (`poolsieve.schemes.Scheme`). "auto" follows the cheapest plan for the prevalence
                 of the images; a bundle without recordings, which has no plans, is run with "adaptive".
             target: What the plans of "auto" must reach; by default a sensitivity within one point of
@@ -299,7 +300,9 @@ class Moderator:
             TypeError, ValueError: The image is nothing of that kind. One that cannot be read is prepared too,
                 and gets a verdict that says so.
         """
-        return self._chunk_judge.prepare(image_item(image, name=name), None, small=self.scheme.small_first)
+        return self._chunk_judge.prepare(
+            image_item(image, name=name), None, small=self.scheme.small_first(self.bundle.config)
+        )
 
     def chunk_size(self, run: Run) -> int:
         """Images that the present plan of a run would best be given at once; fewer cost more."""
@@ -396,7 +399,9 @@ class Moderator:
         """Reads images as large as the first stage of the run's present plan needs them."""
 
         def read(item: Item, data: Loaded) -> PreparedImage:
-            return self._chunk_judge.prepare(item, data, small=self._scheme_of(run.totals).small_first)
+            return self._chunk_judge.prepare(
+                item, data, small=self._scheme_of(run.totals).small_first(self.bundle.config)
+            )
 
         return read
 

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle, islice
+from itertools import islice
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
@@ -15,6 +15,7 @@ from PIL import Image
 
 from poolsieve import pages
 from poolsieve.images.datasets import IMAGE_ENDINGS
+from poolsieve.line_styles import BLACK, colour_of
 from poolsieve.moderation.false_flags import DetectionRates, false_flags_sentence
 from poolsieve.moderation.verdicts import PoolReading, Verdict
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from poolsieve.schemes import CostMeter
 
 ERRORS_SHOWN = 100
-_COLOURS = ("pale", "warm", "deep", "alert", "good")
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,15 @@ class _Paid(NamedTuple):
 def _cost(meter: CostMeter) -> list[_Paid]:
     shares = meter.shares()
     return [
-        _Paid(part.title, meter.runs[part.name], shares[part.name], colour)
-        for part, colour in zip(meter.parts(), cycle(_COLOURS), strict=False)
+        _Paid(part.title, meter.runs[part.name], shares[part.name], _shown_colour(part.name))
+        for part in meter.parts()
     ]
+
+
+def _shown_colour(part: str) -> str:
+    """That of figures; black is what text has, which is light on a dark page."""
+    colour = colour_of(part)
+    return "var(--ink)" if colour == BLACK else colour
 
 
 def link_to(path: str, folder: Path) -> str | None:
@@ -128,6 +134,7 @@ def link_to(path: str, folder: Path) -> str | None:
 _FIRST_LOOKS = {
     "glance": "looked at small first",
     "cascade": "first look by the cheap head",
+    "early_exit": "first looks at it small",
     "adaptive": "first look by the cheap head",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 from poolsieve.shown_text import shown
@@ -90,11 +91,11 @@ class Verdict:
         )
         return cls(**{**values, "pools": pools})
 
-    def explain(self, names: Mapping[int, str]) -> list[str]:
+    def explain(self, names: Mapping[int, str] = MappingProxyType({})) -> list[str]:
         """The grounds of the verdict, line by line, safe to print whatever the names are.
 
         Args:
-            names: Names of the images at positions, for pool-mates.
+            names: Names of the images at positions, for pool-mates; others are named by their position.
         """
         if self.status == "error":
             return [shown(f"{self.path}: could not be read: {self.reason}")]

@@ -53,6 +53,7 @@ class SplitBackbone(nn.Module):
         preprocessing: How pixels become network input.
         tail: What turns the last stage's output into a vector; by default the mean over locations.
         stage_shapes: Shape of one image's features after each stage, if known already; by default found.
+        shrink: How many times smaller images are made, by the mean of blocks, before the first stage.
 
     Attributes:
         cut_points: Names of all stages, in order.
@@ -69,10 +70,13 @@ class SplitBackbone(nn.Module):
         preprocessing: Preprocessing,
         tail: nn.Module | None = None,
         stage_shapes: Mapping[str, tuple[int, ...]] | None = None,
+        shrink: int = 1,
     ) -> None:
         super().__init__()
+        if shrink < 1 or input_size % shrink:
+            raise ValueError(f"shrink is {shrink}, but must divide the {input_size} pixels that {name} takes")
         self.name, self.cut_points = name, tuple(stages)
-        self.input_size, self.preprocessing = int(input_size), preprocessing
+        self.input_size, self.preprocessing, self.shrink = int(input_size), preprocessing, shrink
         self.stages = nn.ModuleDict({_module_key(point): stage for point, stage in stages.items()})
         self.tail = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(1)) if tail is None else tail
         self.final = final
@@ -112,6 +116,8 @@ class SplitBackbone(nn.Module):
         if first >= last and stop is not None:
             raise ValueError(f"{self.name}: no stage lies after {start!r} and up to {stop!r}")
         parts = list(self._stage_map().values())[first:last]
+        if start is None and self.shrink > 1:
+            parts = [nn.AvgPool2d(self.shrink), *parts]
         view = nn.Sequential(*parts, *([self.tail] if stop is None else []))
         view.training = self.training  # a new Sequential would claim to be training
         return view
@@ -119,6 +125,19 @@ class SplitBackbone(nn.Module):
     def with_cut(self, cut: str) -> SplitBackbone:
         """The same modules, cut elsewhere."""
         return self._assembled(self._stage_map(), self.final, self.tail, self._checked(cut))
+
+    def shrunk(self, times: int) -> SplitBackbone:
+        """The same modules on images that are made so many times smaller first."""
+        return SplitBackbone(
+            self.name,
+            self._stage_map(),
+            self.final,
+            cut=self.cut,
+            input_size=self.input_size,
+            preprocessing=self.preprocessing,
+            tail=self.tail,
+            shrink=times,
+        ).train(self.training)
 
     def with_outputs(self, outputs: int) -> SplitBackbone:
         """A backbone that shares this front but has its own copy of the back and its own final layer.
@@ -161,6 +180,7 @@ class SplitBackbone(nn.Module):
             preprocessing=self.preprocessing,
             tail=tail,
             stage_shapes=self.stage_shapes,
+            shrink=self.shrink,
         )
         made.training = self.training
         return made
@@ -179,7 +199,8 @@ class SplitBackbone(nn.Module):
 
     def _find_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of one image's features after every stage, found without computing anything."""
-        values = torch.empty(1, 3, self.input_size, self.input_size, device="meta")
+        side = self.input_size // self.shrink
+        values = torch.empty(1, 3, side, side, device="meta")
         shapes: dict[str, tuple[int, ...]] = {}
         for point, stage in self._stage_map().items():
             values = without_numbers(stage)(values)

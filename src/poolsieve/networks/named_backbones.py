@@ -44,6 +44,7 @@ def load_backbone(
     pretrained: bool = True,
     weights: str | os.PathLike[str] | None = None,
     input_size: int | None = None,
+    shrink: int = 1,
 ) -> SplitBackbone:
     """A backbone by name, cut into front and back.
 
@@ -58,6 +59,7 @@ def load_backbone(
         weights: A weight file (torch state dict or `.safetensors`) in the publisher's layout to load
             instead; implies `pretrained`.
         input_size: Image size in pixels; by default the one that the backbone was trained with.
+        shrink: How many times smaller the network makes images first.
 
     Raises:
         ValueError: The name, the cut or the weights are wrong; the message says what there is.
@@ -66,7 +68,7 @@ def load_backbone(
     if name.startswith("timm:"):
         return split_timm(
             name.removeprefix("timm:"), cut=cut, pretrained=pretrained, weights=weights, input_size=input_size
-        )
+        ).shrunk(shrink)
     if name not in _REGISTRY:
         raise ValueError(f"no backbone is called {name!r}; there are {', '.join(_closest_first(name))}")
     shipped = _REGISTRY[name]
@@ -75,7 +77,7 @@ def load_backbone(
     backbone = shipped.build(name, cut=cut, input_size=input_size)
     if weights is not None:
         load_weights(backbone, read_weights(Path(weights)), shipped.source_key, str(weights))
-    return backbone.eval()
+    return backbone.shrunk(shrink).eval()
 
 
 def _packaged_weights(name: str, shipped: _Shipped) -> Path:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 import numpy as np
 import torch
@@ -11,10 +12,12 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from poolsieve.designs import NO_IMAGE
+from poolsieve.designs.pool_pairs import pair_places
 from poolsieve.networks.backbone import SplitBackbone
 from poolsieve.networks.gate import Gate
+from poolsieve.networks.tree_back import TreeBack
 
-Merge = Literal["max", "gated"]
+Merge = Literal["max", "gated", "tree"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,9 @@ class PooledNetwork(nn.Module):
         backbone: Its back is copied as in `IndividualNetwork`.
         pool_size: Places in a pool, r. Pools may be shorter.
         counting: r + 1 outputs for the counts 0 … r (QPNN); otherwise 2, any bad image or none (BPNN).
-        merge: `"max"` is the paper's entry-wise maximum, `"gated"` multiplies by the gate before it.
+        merge: `"max"` is the paper's entry-wise maximum, `"gated"` multiplies by the gate before it; `"tree"`
+            takes the maximum over pairs, and again over what is left at later depths (`TreeBack`).
+        again: Cut points behind which a tree merges again.
         gate: The gate to use with `"gated"`, not copied, so that networks can share it; made if not given.
     """
 
@@ -74,15 +79,18 @@ class PooledNetwork(nn.Module):
         *,
         counting: bool = True,
         merge: Merge = "max",
+        again: Sequence[str] = (),
         gate: Gate | None = None,
     ) -> None:
         super().__init__()
         if pool_size < 1:
             raise ValueError(f"a pool has at least one place, not {pool_size}")
-        if merge not in ("max", "gated"):
-            raise ValueError(f"merge is 'max' or 'gated', not {merge!r}")
-        if merge == "max" and gate is not None:
-            raise ValueError("the plain maximum uses no gate; pass merge='gated' to use it")
+        if merge not in get_args(Merge):
+            raise ValueError(f"merge is 'max', 'gated' or 'tree', not {merge!r}")
+        if merge != "gated" and gate is not None:
+            raise ValueError(f"merge={merge!r} uses no gate; pass merge='gated' to use it")
+        if merge != "tree" and again:
+            raise ValueError("only merge='tree' merges again behind the cut")
         channels = backbone.feature_shape[0]
         if gate is not None and gate.channels != channels:
             raise ValueError(f"the gate takes {gate.channels} channels, but the front gives {channels}")
@@ -92,7 +100,11 @@ class PooledNetwork(nn.Module):
         self.back: nn.Module
         self.final: nn.Module
         outputs = pool_size + 1 if counting else 2
-        self.back, self.final = _own_back(backbone, outputs)
+        if merge == "tree":
+            own = backbone.with_outputs(outputs)
+            self.back, self.final = _learning(TreeBack(own, again, pool_size), own.final)
+        else:
+            self.back, self.final = _own_back(backbone, outputs)
         tallies = 0 if self.gate is None else self.gate.tallies
         self.tally: nn.Module | None = Tally(tallies, outputs) if tallies else None
 
@@ -140,8 +152,23 @@ class PooledNetwork(nn.Module):
             gate, image_logits = self.gate(features)
             features = features * gate[:, :1]
             sums = None if self.tally is None else sum_pools(gate[:, 1:], table)
-        vectors = self.back(merge_pools(features, table))
+        if isinstance(self.back, TreeBack):
+            depths = 1 + len(self.back.again)
+            pairs = merge_pools(features, pair_places(table, self.pool_size, depths))
+            vectors = self.back(_stacked(pairs.unflatten(0, (-1, self.back.pairs))))
+        else:
+            vectors = self.back(merge_pools(features, table))
         return PoolOutputs(self.read(vectors, sums), vectors, image_logits)
+
+    def merge_places(self, features: Tensor) -> Tensor:
+        """What the back takes of full and disjoint pools, from front features place by place.
+
+        Args:
+            features: All first images, then all second ones, … as they are merged.  # (r, m, C, H, W)
+        """
+        if not isinstance(self.back, TreeBack):
+            return features.amax(dim=0)
+        return _stacked(features.unflatten(0, (-1, 2)).amax(dim=1).transpose(0, 1))
 
     def read(self, vectors: Tensor, sums: Tensor | None) -> Tensor:
         """Logits of the counts.
@@ -181,6 +208,8 @@ class SmallerPools(PooledNetwork):
         nn.Module.__init__(self)
         if not larger.counting:
             raise ValueError("a binary network has the same two outputs for pools of every size")
+        if larger.merge == "tree":
+            raise ValueError("a tree is made for pools of one size")
         if not 1 <= pool_size < larger.pool_size:
             raise ValueError(f"the network reads pools of up to {larger.pool_size} images, not {pool_size}")
         self.pool_size, self.counting, self.merge = int(pool_size), True, larger.merge
@@ -201,7 +230,15 @@ class _FirstOutputs(nn.Module):
 
 def _own_back(backbone: SplitBackbone, outputs: int) -> tuple[nn.Sequential, nn.Linear]:
     own = backbone.with_outputs(outputs)
-    back, final = own.back, own.final
+    return _learning(own.back, own.final)
+
+
+def _stacked(pairs: Tensor) -> Tensor:
+    """A pool's merged pairs below each other.  # (m, r/2, C, H, W) -> (m, r/2 · C, H, W)."""
+    return pairs.flatten(1, 2)
+
+
+def _learning(back: nn.Sequential, final: nn.Linear) -> tuple[nn.Sequential, nn.Linear]:
     for parameter in (*back.parameters(), *final.parameters()):
         parameter.requires_grad_(True)  # the backbone may have been frozen to cache its front features
     return back, final

@@ -24,6 +24,7 @@ from poolsieve.networks import (
     load_backbone,
 )
 from poolsieve.networks.pooled import Merge
+from poolsieve.networks.tree_back import TreeBack
 from poolsieve.networks.weights import copied_tensors, read_safetensors, with_prefix
 
 Counting = Literal["shared", "separate"]
@@ -31,8 +32,8 @@ Counting = Literal["shared", "separate"]
 MODEL_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 FORMAT_VERSION = 1
-_SHAPE = ("pool_sizes", "merge", "gate_width", "tallies", "counting", "glance")
-_NEEDED = ("format", "backbone", "cut", "input_size", *_SHAPE)
+_SHAPE = ("pool_sizes", "merge", "again", "gate_width", "tallies", "counting", "glance")
+_NEEDED = ("format", "backbone", "cut", "input_size", "shrink", *(set(_SHAPE) - {"again"}))
 
 
 @dataclass(frozen=True)
@@ -62,17 +63,21 @@ class TrainedModel:
         pool_sizes: Sequence[int],
         *,
         merge: Merge,
+        again: Sequence[str] = (),
         gate_width: int,
         tallies: bool,
         counting: Counting,
         glance: Mapping[str, Any] | None,
     ) -> TrainedModel:
-        """Networks that have not learnt, on a backbone that may have; a glance by its shrink and stop."""
+        """Networks that have not learnt, on a backbone that may have; a glance by its shrink and stop.
+
+        `again` are the cut points behind which a tree merges again.
+        """
         gate = Gate(backbone.feature_shape[0], gate_width, tallies=tallies)
         return cls(
             backbone,
             IndividualNetwork(backbone),
-            counting_networks(backbone, pool_sizes, merge, gate, shared=counting == "shared"),
+            counting_networks(backbone, pool_sizes, merge, gate, again=again, shared=counting == "shared"),
             gate,
             merge,
             None if glance is None else GlanceNetwork(backbone, **glance),
@@ -95,6 +100,19 @@ class TrainedModel:
         return {size: net for size, net in self.counting.items() if not isinstance(net, SmallerPools)}
 
     @property
+    def tree(self) -> TreeBack | None:
+        """The back of a counting network that merges at several depths; None if they merge once."""
+        back = next(iter(self.counting.values())).back
+        return back if isinstance(back, TreeBack) else None
+
+    @property
+    def again(self) -> tuple[str, ...]:
+        """Cut points behind which pools are merged again."""
+        backbone, tree = self.backbone, self.tree
+        boundary = backbone.cut_points.index(backbone.cut) + 1
+        return () if tree is None else tuple(backbone.cut_points[boundary + place] for place in tree.again)
+
+    @property
     def sharing(self) -> Counting:
         """Whether one counting network serves all pool sizes."""
         return "separate" if len(self.own_counting) == len(self.counting) else "shared"
@@ -112,7 +130,13 @@ class TrainedModel:
 
 
 def counting_networks(
-    backbone: SplitBackbone, pool_sizes: Sequence[int], merge: Merge, gate: Gate, *, shared: bool
+    backbone: SplitBackbone,
+    pool_sizes: Sequence[int],
+    merge: Merge,
+    gate: Gate,
+    *,
+    again: Sequence[str] = (),
+    shared: bool,
 ) -> dict[int, PooledNetwork]:
     """New counting networks by pool size.
 
@@ -121,12 +145,14 @@ def counting_networks(
         pool_sizes: Pool sizes r.
         merge: How pools are merged.
         gate: The gate, used if merging is gated.
+        again: Cut points behind which a tree merges again.
         shared: Make one network, for the largest size, that serves all.
     """
     opening = gate if merge == "gated" else None
+    kind: dict[str, Any] = {"merge": merge, "again": again, "gate": opening}
     if not shared:
-        return {size: PooledNetwork(backbone, size, merge=merge, gate=opening) for size in pool_sizes}
-    largest = PooledNetwork(backbone, max(pool_sizes), merge=merge, gate=opening)
+        return {size: PooledNetwork(backbone, size, **kind) for size in pool_sizes}
+    largest = PooledNetwork(backbone, max(pool_sizes), **kind)
     return {size: largest.for_pools_of(size) for size in pool_sizes}
 
 
@@ -148,12 +174,14 @@ def save_model(folder: Path, model: TrainedModel, entries: dict[str, Any]) -> No
         "backbone": backbone.name,
         "cut": backbone.cut,
         "input_size": backbone.input_size,
+        "shrink": backbone.shrink,
         "feature_shape": list(backbone.feature_shape),
         "mean": list(backbone.preprocessing.mean),
         "scale": list(backbone.preprocessing.scale),
         "pool_sizes": sorted(model.counting),
         "counting": model.sharing,
         "merge": model.merge,
+        "again": list(model.again),
         "gate_width": model.gate.width,
         "tallies": bool(model.gate.tallies),
         "glance": None if glance is None else {"shrink": glance.shrink, "stop": glance.stop},
@@ -177,13 +205,19 @@ def load_model(folder: Path, backbone: SplitBackbone | None = None) -> TrainedMo
     config = _read_config(folder / CONFIG_FILE)
     size = config["input_size"]
     if backbone is None:
-        backbone = load_backbone(config["backbone"], cut=config["cut"], pretrained=False, input_size=size)
+        backbone = load_backbone(
+            config["backbone"],
+            cut=config["cut"],
+            pretrained=False,
+            input_size=size,
+            shrink=config["shrink"],
+        )
     elif backbone.input_size != size:
         raise ValueError(
             f"{folder} was trained on images of {size} pixels, but the backbone given takes "
             f"{backbone.input_size}"
         )
-    model = TrainedModel.new(backbone, **{name: config[name] for name in _SHAPE})
+    model = TrainedModel.new(backbone, **{name: config[name] for name in _SHAPE if name in config})
     tensors, _ = read_safetensors(folder / MODEL_FILE)
     try:
         model.load_weights(tensors)

@@ -32,8 +32,7 @@ def render(template: str, **values: Any) -> str:
 def templates() -> Environment:
     """The templates of reports; call it before long work to know that pages can be written.
 
-    Raises:
-        ImportError: Jinja2 is missing; the message says how to install it.
+    Raises ImportError if Jinja2 is missing.
     """
     made = environment("pages")
     made.filters |= {"data_url": data_url, "svg": svg}

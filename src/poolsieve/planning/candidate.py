@@ -96,7 +96,8 @@ class Candidate:
             return self._work(reaching, pools).share, 0.0
         before = self._work([*reaching, 0.0], pools)
         # Fronts that were run are not paid for again, and whatever is tested had one if others had.
-        most = max(before.runs[part.name] for part in self.scheme.stages[-1].parts(gated=self.gated)) or 1.0
+        parts = self.scheme.stages[-1].parts(self.price, gated=self.gated)
+        most = max(before.runs[part.name] for part in parts) or 1.0
         return before.share, (self._work([*reaching, most], pools).share - before.share) / most
 
     def _work(self, reaching: Sequence[float], pools: float) -> Work:

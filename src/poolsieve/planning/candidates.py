@@ -16,8 +16,8 @@ from poolsieve.planning.candidate import Candidate
 from poolsieve.planning.head_comparison import beats_head
 from poolsieve.planning.replay import recorded_readings, replayed_images
 from poolsieve.schemes import Chunk, Scheme, Stage, Undecided
-from poolsieve.schemes.cost_model import Price
-from poolsieve.schemes.look import Look
+from poolsieve.schemes.cost_model import Price, Work
+from poolsieve.schemes.look import EARLY, Look
 from poolsieve.schemes.pool_stage import PoolStage, RecordedPools
 from poolsieve.schemes.scheme import SCHEMES, parameter_names, with_parameters
 
@@ -121,6 +121,8 @@ class _ListedScheme:
                 raise _NotPlannedError(f"{stage.name} {stage.unplanned}")
         if any(stage.bound and not stage.known(self._shared.images.likelihoods) for stage in self._stages):
             return
+        if not self._dearer_later():
+            return
         pools = [place for place, stage in enumerate(self._stages) if stage.pools]
         if not pools:
             yield from self._without_pools()
@@ -129,6 +131,17 @@ class _ListedScheme:
         else:
             yield from self._with_pools(pools[0])
 
+    def _dearer_later(self) -> bool:
+        """Whether each look that clears images costs more than the one before it; else it should be first."""
+        shared, costs = self._shared, []
+        work = Work(shared.price, images=1)
+        for stage in self._stages:
+            before = work.share
+            stage.reckon(work, 1.0, gated=shared.gated)
+            if isinstance(stage, Look) and stage.bounded:
+                costs.append(work.share - before)
+        return costs == sorted(costs)
+
     def _named(self, place: int, values: Mapping[str, Any]) -> dict[str, Any]:
         return {self._names[place, name]: value for name, value in values.items()}
 
@@ -136,10 +149,15 @@ class _ListedScheme:
         return {name: named for (at, name), named in self._names.items() if at == place}
 
     def _settings(self, places: Sequence[int]) -> Iterator[dict[str, Any]]:
-        """Values of parameters of some stages that are worth searching."""
+        """Values of parameters of some stages that are worth searching, before the bound that is left open.
+
+        One bound for each look: the risk that a plan breaks its promise is shared out among all that compete.
+        """
         grid: dict[str, Any] = {}
         for place in places:
-            grid |= self._named(place, self._stages[place].grid())
+            stage = self._stages[place]
+            early = {"clear_below": (EARLY * self._shared.prevalence,)}
+            grid |= self._named(place, early if isinstance(stage, Look) and stage.bounded else stage.grid())
         for values in itertools.product(*grid.values()):
             yield dict(zip(grid, values, strict=True))
 

@@ -161,6 +161,12 @@ class PlanController:
             for chunk, estimate, prevalence in state["switches"]
         ]
 
+    def adopt(self, state: dict[str, Any]) -> None:
+        """Begin with what a controller of other plans has learnt of the prevalence."""
+        self._recent = PrevalenceEstimator(np.array(state["likelihood"]), int(state["groups"]))
+        if (estimate := self._recent.estimate()) is not None:
+            self._place = self._place_for(estimate.high)
+
     def __str__(self) -> str:
         stated = "unknown" if self._stated is None else self._stated
         digest = hashlib.sha256("; ".join(map(str, self._schemes)).encode()).hexdigest()

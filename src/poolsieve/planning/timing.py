@@ -17,13 +17,15 @@ ROUNDS = 3
 def measured_price(engine: Engine) -> MultiplyAdds:
     """Nanoseconds for one image or pool in each part of the networks, in place of multiply-adds.
 
-    The back is timed as it is in individual tests; merging a pool comes on top and is little beside it. Each
-    part runs a few times after a first run that does not count, and the fastest time is taken.
+    The back is timed as it is in individual tests, or else in pools of one; merging a pool comes on top and
+    is little beside it. Each part runs a few times after a first run that does not count, and the fastest
+    time is taken.
 
     Args:
         engine: Ready to run the bundle.
     """
-    size = engine.bundle.config.input_size
+    config = engine.bundle.config
+    size, joined = config.input_size, config.joined
     pixels = np.random.default_rng(0).integers(0, 256, (IMAGES, size, size, 3), dtype=np.uint8)
     features = engine.front(pixels).features
 
@@ -36,10 +38,19 @@ def measured_price(engine: Engine) -> MultiplyAdds:
             times.append(time.perf_counter_ns() - begin)
         return max(1, min(times) // IMAGES)
 
+    gate = engine.head(features).gate if config.merge == "gated" else None
+    alone = np.arange(IMAGES)[:, None]
+
+    def back() -> object:
+        return engine.pooled(features, gate, alone, max(config.pool_sizes))
+
+    glanced_at = features if joined else pixels
     return MultiplyAdds(
         front=nanoseconds(lambda: engine.front(pixels)),
-        back=nanoseconds(lambda: engine.individual(features)),
+        back=nanoseconds(back if joined else lambda: engine.individual(features)),
         final=0,
         gate=nanoseconds(lambda: engine.head(features)),
-        glance=0 if engine.bundle.config.glance is None else nanoseconds(lambda: engine.glance(pixels)),
+        glance=0 if config.glance is None else nanoseconds(lambda: engine.glance(glanced_at)),
+        individual=nanoseconds(lambda: engine.individual(pixels)) if joined else 0,
+        pooled=nanoseconds(back) if config.merge == "tree" else 0,  # its empty places cost as much as others
     )

@@ -1,13 +1,15 @@
 """Schemes: lists of stages that decide about chunks of images, all on the same runner and cost meter."""
 
 from poolsieve.schemes.conformance import check_scheme
-from poolsieve.schemes.cost_model import CostMeter
+from poolsieve.schemes.cost_model import CostMeter, Part, register_part
 from poolsieve.schemes.decoded_pools import DecodedPools
 from poolsieve.schemes.dorfman_pools import DisjointPools
 from poolsieve.schemes.glance_look import Glance
 from poolsieve.schemes.head_look import Head
 from poolsieve.schemes.individual import Test
 from poolsieve.schemes.likelihood_model import LikelihoodModel
+from poolsieve.schemes.look import Look
+from poolsieve.schemes.pool_stage import PoolStage
 from poolsieve.schemes.pools import Pools
 from poolsieve.schemes.prevalence import Prevalence, PrevalenceEstimator
 from poolsieve.schemes.runner import Chunk
@@ -23,6 +25,9 @@ __all__ = [
     "Glance",
     "Head",
     "LikelihoodModel",
+    "Look",
+    "Part",
+    "PoolStage",
     "Pools",
     "Prevalence",
     "PrevalenceEstimator",
@@ -35,5 +40,6 @@ __all__ = [
     "list_stages",
     "make_scheme",
     "make_stage",
+    "register_part",
     "register_stage",
 ]

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from poolsieve.bundles.config import Merge
 from poolsieve.decoders import Readings
 from poolsieve.designs import Pooling
+from poolsieve.multiply_adds import MultiplyAdds
 from poolsieve.schemes.cost_model import POOLS, CostMeter, Work, list_parts
 from poolsieve.schemes.individual import Test
 from poolsieve.schemes.likelihood_model import LikelihoodModel
 from poolsieve.schemes.planted import (
     COST,
+    JOINED_COST,
     PlantedNetworks,
     is_bad,
     planted_calibration,
@@ -96,6 +98,7 @@ class _Case:
         bad: The truth of all places of the chunk.  # (size,)
         sight: How sure the networks are.
         merge: How the bundle merges.
+        price: What its networks' parts cost.
         lost: Places of images that could not be read.
     """
 
@@ -103,6 +106,7 @@ class _Case:
     bad: NDArray[np.bool_]
     sight: Sight = SURE
     merge: Merge = "gated"
+    price: MultiplyAdds = COST
     lost: tuple[int, ...] = ()
 
     @property
@@ -114,7 +118,7 @@ class _Case:
         return _WatchedChunk(
             self.sight.networks(),
             LikelihoodModel(planted_calibration(_pool_sizes(scheme))),
-            CostMeter(COST),
+            CostMeter(self.price),
             planted_pixels(self.bad[places], places),
             places,
             len(self.bad),
@@ -146,9 +150,10 @@ def check_scheme(scheme: Scheme) -> None:
     for merge in MERGES:
         for sight in SIGHTS:
             for bad in (0, 1, 3):
-                case = _Case(f"a chunk of {size} images", _truth(bad, size), sight, merge)
-                _check_decision(scheme, case)
-                _check_work(scheme, case)
+                for price in (COST, JOINED_COST):
+                    case = _Case(f"a chunk of {size} images", _truth(bad, size), sight, merge, price)
+                    _check_decision(scheme, case)
+                    _check_work(scheme, case)
     for short in sorted({1, 2, 3, 7, size // 2, size - 1} & set(range(1, size))):
         for sight in SIGHTS:
             _check_decision(scheme, _Case(f"a chunk of {short} images", _truth(1, short), sight))
@@ -230,10 +235,11 @@ def _check_meter(chunk: Chunk) -> None:
     assert isinstance(chunk.networks, PlantedNetworks)
     asked, counted = Counter[str](), Counter[str]()
     for network, rows in chunk.networks.rows.items():
-        for name in PRICES[network]:
+        joined = network == "individual" and chunk.meter.price.individual > 0
+        for name in ("individual",) if joined else PRICES[network]:
             asked[name] += rows
     for part in list_parts():
-        for name in part.multiply_adds:
+        for name in part.priced(chunk.meter.price):
             counted[name] += round(chunk.meter.runs[part.name])
     _require(chunk.meter.images == len(chunk), "the meter counts every image once")
     _require(
@@ -263,7 +269,7 @@ def _check_work(scheme: Scheme, case: _Case) -> None:
         if not put_off and (not stage.pools or chunk.meter.runs[POOLS.name] > pools):
             reached[number] = images
     gated, n = case.merge == "gated", len(chunk)
-    work = scheme.work(COST, list(reached / n), chunk.meter.runs[POOLS.name] / n, gated=gated)
+    work = scheme.work(case.price, list(reached / n), chunk.meter.runs[POOLS.name] / n, gated=gated)
     if scheme.stages[-1].pools:  # what such pools leave is tested
         tested = int((undecided.decision().decided_by == BY_INDIVIDUAL).sum())
         Test().reckon(work, tested / n, gated=gated)

@@ -2,6 +2,8 @@
 
 The cost of one image is the sum of what was run for it, as a share of one individual test. For one front and
 pools that is `f + (m/n + retests)·(1 − f)`, f being the share of the front, plus the head where it is run.
+Where the individual network looks at images itself, a retest costs 1. Where pools are merged at several
+depths, a pool costs more than the 1 − f of a retest.
 """
 
 from __future__ import annotations
@@ -35,7 +37,15 @@ class Price(Protocol):
 
     @property
     def glance(self) -> int:
-        """The glance at a shrunken image."""
+        """The glance at a shrunken image, or at front features."""
+
+    @property
+    def individual(self) -> int:
+        """The individual network where it looks at images itself, not at front features; else 0."""
+
+    @property
+    def pooled(self) -> int:
+        """Back and last layer for one pool where pools are merged at several depths; else 0."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +57,24 @@ class Part:
         plural: For people.
         title: For reports.
         multiply_adds: By the names of a `Price`, summed.
+        instead: Another name, which counts in their place if it has a price.
     """
 
     name: str
     plural: str
     title: str
     multiply_adds: tuple[str, ...]
+    instead: str | None = None
+
+    def priced(self, price: Price) -> tuple[str, ...]:
+        """The names of a `Price` that one run costs the sum of."""
+        if self.instead is not None and getattr(price, self.instead):
+            return (self.instead,)
+        return self.multiply_adds
 
     def cost(self, price: Price) -> int:
         """Multiply-adds of one run."""
-        return sum(getattr(price, name) for name in self.multiply_adds)
+        return sum(getattr(price, name) for name in self.priced(price))
 
 
 _PARTS: dict[str, Part] = {}
@@ -77,13 +95,15 @@ def list_parts() -> list[Part]:
 
 FRONT = register_part(Part("front", "fronts", "front, at most once for each image", ("front",)))
 HEAD = register_part(Part("head", "heads", "cheap head", ("gate",)))
-POOLS = register_part(Part("pools", "pools", "pools", ("back", "final")))
-RETESTS = register_part(Part("retests", "retests", "tests of single images", ("back", "final")))
+POOLS = register_part(Part("pools", "pools", "pools", ("back", "final"), instead="pooled"))
+RETESTS = register_part(
+    Part("retests", "retests", "tests of single images", ("back", "final"), instead="individual")
+)
 
 
 def whole(price: Price) -> int:
     """Multiply-adds of one individual test."""
-    return FRONT.cost(price) + RETESTS.cost(price)
+    return price.individual or FRONT.cost(price) + RETESTS.cost(price)
 
 
 def _zeros() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Dorfman's first round: disjoint pools (Dorfman 1943)."""
+"""Rounds of disjoint pools: Dorfman's first (Dorfman 1943), and those of hierarchical testing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from poolsieve.schemes.stages import Undecided, register_stage
 class DisjointPools(PoolStage):
     """Pools that share no image; every image of a pool with any bad one is left to the next stage.
 
-    The score of an image in a negative pool is its posterior, which is exact as pools are disjoint.
+    The score of an image in a negative pool is its posterior, which is exact in the first round, as pools are
+    disjoint. Followed by smaller pools this is hierarchical testing, as in the three rounds of Neural Group
+    Testing (Liang and Zou 2021, algorithm 2: pools of 16, then of 4, then single images). What a round leaves
+    is dealt anew over the pools of the next, where Liang and Zou split each pool by itself.
     """
 
     def chunk_size(self, usual: int) -> int:
@@ -36,6 +39,7 @@ class DisjointPools(PoolStage):
         with undecided.chunk.meter.time("decoding"):
             scores = BeliefPropagation().decode(readings, pooling, undecided.priors).scores[0]
         undecided.record_pools(pooling, readings, tell_prevalence=True)
+        undecided.believe(scores)
         undecided.pool_scores = scores
         positive = self.values(readings, pooling, undecided.priors[None])[0] > 0
         cleared = undecided.open & ~positive & (pooling.image_weights > 0)

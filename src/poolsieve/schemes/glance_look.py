@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.bundles.config import GLANCE_GRAPH, BundleConfig
-from poolsieve.schemes.cost_model import Part, register_part
+from poolsieve.bundles.config import FRONT_GRAPH, GLANCE_GRAPH, BundleConfig
+from poolsieve.schemes.cost_model import FRONT, Part, Price, register_part
 from poolsieve.schemes.likelihood_model import Likelihoods
 from poolsieve.schemes.look import BOUNDS, Look
 from poolsieve.schemes.runner import Chunk, Images
@@ -21,9 +21,11 @@ GLANCE = register_part(Part("glance", "glances", "glance at a shrunken image", (
 @register_stage("glance")
 @dataclass(frozen=True)
 class Glance(Look):
-    """A glance at the shrunken image; only images that it leaves have a front."""
+    """A glance at the shrunken image; only images that it leaves have a front.
 
-    sees_small: ClassVar = True
+    Where the front itself shrinks images and the individual network does not go on from it, the glance does:
+    it is the rest of a network whose first blocks other looks and pools share.
+    """
 
     def grid(self) -> dict[str, tuple[Any, ...]]:
         """Also lower bounds than other looks have: most images look clear at a glance."""
@@ -31,10 +33,10 @@ class Glance(Look):
 
     def log_likelihoods(self, chunk: Chunk, images: Images) -> NDArray[np.float64]:
         """By the glance's calibrated logits."""
-        pixels = chunk.view(images, small=True)
+        seen = chunk.features_of(images) if chunk.meter.price.individual else chunk.view(images, small=True)
         with chunk.meter.time(GLANCE.name):
             chunk.meter.runs[GLANCE.name] += len(images)
-            logits = chunk.networks.glance(pixels)
+            logits = chunk.networks.glance(seen)
         return chunk.likelihoods.of_glances(logits)
 
     def known(self, likelihoods: Likelihoods) -> bool:
@@ -42,9 +44,9 @@ class Glance(Look):
         return likelihoods.knows_glance
 
     def graphs(self, config: BundleConfig) -> list[str]:
-        """The glance."""
-        return [GLANCE_GRAPH]
+        """The glance, and the front if it goes on from there."""
+        return [FRONT_GRAPH, GLANCE_GRAPH] if config.joined else [GLANCE_GRAPH]
 
-    def parts(self, *, gated: bool) -> tuple[Part, ...]:
+    def parts(self, price: Price, *, gated: bool) -> tuple[Part, ...]:
         """A glance for each image."""
-        return (GLANCE,)
+        return (FRONT, GLANCE) if price.individual else (GLANCE,)

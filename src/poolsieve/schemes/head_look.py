@@ -9,7 +9,7 @@ import scipy
 from numpy.typing import NDArray
 
 from poolsieve.bundles.config import FRONT_GRAPH, HEAD_GRAPH, BundleConfig
-from poolsieve.schemes.cost_model import FRONT, HEAD, Part
+from poolsieve.schemes.cost_model import FRONT, HEAD, Part, Price
 from poolsieve.schemes.likelihood_model import Likelihoods
 from poolsieve.schemes.look import Look
 from poolsieve.schemes.runner import Chunk, Images
@@ -43,6 +43,6 @@ class Head(Look):
         """Front and head."""
         return [FRONT_GRAPH, HEAD_GRAPH]
 
-    def parts(self, *, gated: bool) -> tuple[Part, ...]:
+    def parts(self, price: Price, *, gated: bool) -> tuple[Part, ...]:
         """Front and head for each image."""
         return (FRONT, HEAD)

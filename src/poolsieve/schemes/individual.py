@@ -9,7 +9,7 @@ import numpy as np
 
 from poolsieve.bundles.config import FRONT_GRAPH, INDIVIDUAL_GRAPH, BundleConfig
 from poolsieve.parameters import Instance, Interval, parameter
-from poolsieve.schemes.cost_model import FRONT, RETESTS, Part, Work
+from poolsieve.schemes.cost_model import FRONT, RETESTS, Part, Price, Work
 from poolsieve.schemes.stages import BY_INDIVIDUAL, Stage, Undecided, register_stage
 
 
@@ -40,16 +40,16 @@ class Test(Stage):
         undecided.decide(undecided.open.copy(), scores, scores > self.threshold, BY_INDIVIDUAL)
 
     def graphs(self, config: BundleConfig) -> list[str]:
-        """Front and individual network."""
-        return [FRONT_GRAPH, INDIVIDUAL_GRAPH]
+        """The individual network, and the front if it goes on from there."""
+        return [INDIVIDUAL_GRAPH] if config.joined else [FRONT_GRAPH, INDIVIDUAL_GRAPH]
 
-    def parts(self, *, gated: bool) -> tuple[Part, ...]:
-        """Front and back for each image."""
-        return (FRONT, RETESTS)
+    def parts(self, price: Price, *, gated: bool) -> tuple[Part, ...]:
+        """The whole network for each image, or front and back."""
+        return (RETESTS,) if price.individual else (FRONT, RETESTS)
 
     def reckon(self, work: Work, share: float, *, gated: bool) -> None:
         """Front and back; the front again where it is recomputed."""
         before = work.runs[FRONT.name]
         super().reckon(work, share, gated=gated)
-        if self.recompute:
+        if self.recompute and not work.price.individual:
             work.runs[FRONT.name] = before + share

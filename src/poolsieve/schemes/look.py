@@ -15,6 +15,8 @@ from poolsieve.schemes.stages import Stage, Undecided
 
 BOUNDS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 """Posteriors that are worth trying as bounds."""
+EARLY = 0.1
+"""Before another look, a plan lets a look clear what it makes so many times less likely to be bad."""
 
 
 @dataclass(frozen=True)

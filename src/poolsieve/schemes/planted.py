@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,8 @@ from poolsieve.schemes.runner import Features
 SIDE = 8
 """Height and width of images."""
 COST = MultiplyAdds(front=220, back=770, final=10, gate=10, glance=200)
+JOINED_COST = MultiplyAdds(front=55, back=190, final=10, gate=3, glance=200, individual=1000)
+"""Where the individual network looks at images itself."""
 ROC = RocCurve((0.0, 0.0, 1.0), (0.0, 1.0, 1.0), 1.0)
 
 
@@ -120,10 +123,12 @@ class PlantedNetworks:
         told = images[:, 0, 0, 1] % self.doubts > 0 if self.doubts else np.ones(len(images), dtype=bool)
         return np.where(told, self.head_confidence * (2.0 * self.looks_bad(images) - 1), 0).astype(np.float32)
 
-    def glance(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Logits of images at a glance."""
+    def glance(self, images: NDArray[np.uint8] | Features) -> NDArray[np.float32]:
+        """Logits of images at a glance, by their pixels or front features."""
         self.rows["glance"] += len(images)
-        return self._first_looks(images)
+        if images.dtype == np.uint8:
+            return self._first_looks(cast(NDArray[np.uint8], images))
+        return cast(Features, images)[:, 2, 0, 0].copy()
 
     def front(self, images: NDArray[np.uint8]) -> FrontFeatures:
         """Whether images are bad, whether they look so, and what the head says."""
@@ -137,11 +142,14 @@ class PlantedNetworks:
         self.rows["head"] += len(features)
         return HeadOutput(np.ones((len(features), 1, 1, 1), dtype=np.float32), features[:, 2, 0, 0].copy())
 
-    def individual(self, features: Features) -> NetworkOutput:
-        """Logits (clear, bad) of images."""
+    def individual(self, features: Features | NDArray[np.uint8]) -> NetworkOutput:
+        """Logits (clear, bad) of images, by their front features or pixels."""
         self.rows["individual"] += len(features)
-        signed = self.confidence * (2 * features[:, 0, 0, 0] - 1) / 2
-        return NetworkOutput(np.stack([-signed, signed], axis=1).astype(np.float32), features[:, :, 0, 0])
+        looked_at = features.dtype == np.uint8
+        bad = is_bad(cast(NDArray[np.uint8], features)) if looked_at else features[:, 0, 0, 0]
+        signed = self.confidence * (2.0 * bad - 1) / 2
+        vectors = np.zeros((len(features), 3), dtype=np.float32)
+        return NetworkOutput(np.stack([-signed, signed], axis=1).astype(np.float32), vectors)
 
     def pooled(
         self, features: Features, gate: Features | None, pools: NDArray[np.integer], pool_size: int

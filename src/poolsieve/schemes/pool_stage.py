@@ -18,7 +18,7 @@ from poolsieve.decoders import Readings
 from poolsieve.designs import Pooling, PoolingDesign, balanced_design
 from poolsieve.designs.feasibility import Parameters, broken_bound, larger
 from poolsieve.parameters import Interval, parameter
-from poolsieve.schemes.cost_model import FRONT, HEAD, Part
+from poolsieve.schemes.cost_model import FRONT, HEAD, Part, Price
 from poolsieve.schemes.look_alikes import find_stand_ins
 from poolsieve.schemes.stages import Stage, Undecided, together
 
@@ -159,7 +159,7 @@ class PoolStage(Stage):
         gate = [HEAD_GRAPH] if config.merge == "gated" else []
         return [FRONT_GRAPH, *gate, *(config.counting_graph(size) for size in self.sizes)]
 
-    def parts(self, *, gated: bool) -> tuple[Part, ...]:
+    def parts(self, price: Price, *, gated: bool) -> tuple[Part, ...]:
         """Front, and gate if there is one, for each image; pools are counted apart."""
         return (FRONT, HEAD) if gated else (FRONT,)
 

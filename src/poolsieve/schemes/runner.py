@@ -26,14 +26,14 @@ class Networks(Protocol):
     def front(self, images: NDArray[np.uint8]) -> FrontFeatures:
         """Front features of images."""
 
-    def glance(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Logits of images at a glance."""
+    def glance(self, images: NDArray[np.uint8] | Features) -> NDArray[np.float32]:
+        """Logits of images at a glance, by their front features if the glance goes on from there."""
 
     def head(self, features: Features) -> HeadOutput:
         """Gate and head logits of images."""
 
-    def individual(self, features: Features) -> NetworkOutput:
-        """Logits (clear, bad) of images."""
+    def individual(self, features: Features | NDArray[np.uint8]) -> NetworkOutput:
+        """Logits (clear, bad) of images, by their pixels if the network looks at them itself."""
 
     def pooled(
         self, features: Features, gate: Features | None, pools: NDArray[np.integer], pool_size: int
@@ -92,6 +92,7 @@ class Chunk:
         places: Their positions in the chunk.  # (k,)
         size: Positions in the chunk, those of unreadable images included.
         gated: Whether features are multiplied by the gate before they are merged.
+        small_front: Whether the front shrinks images, so that it is given small views of them.
 
     Attributes:
         networks: The engine.
@@ -111,10 +112,11 @@ class Chunk:
         size: int,
         *,
         gated: bool,
+        small_front: bool = False,
     ) -> None:
         self.networks, self.likelihoods, self.meter = networks, likelihoods, meter
         self.pixels, self._places, self.size = pixels, places, size
-        self._gated = gated
+        self._gated, self._small_front = gated, small_front
         self._features, self._heads = _Kept(len(pixels)), _Kept(len(pixels))
         meter.images += len(pixels)
 
@@ -140,8 +142,13 @@ class Chunk:
             self._features.store(missing, self._run_front(missing))
         return self._features.take(0)  # type: ignore[return-value]
 
+    def features_of(self, images: Images) -> Features:
+        """Front features of some images.  # (len(images), C, H, W)."""
+        features = self.features(images)
+        return features if len(images) == len(self) else features[images]
+
     def _run_front(self, images: Images) -> Features:
-        pixels = self.view(images)
+        pixels = self.view(images, small=self._small_front)
         with self.meter.time("front"):
             self.meter.runs[FRONT.name] += len(images)
             return self.networks.front(pixels).features
@@ -149,8 +156,7 @@ class Chunk:
     def _look(self, images: Images) -> None:
         missing = self._heads.missing(images)
         if len(missing):
-            features = self.features(missing)
-            features = features if len(missing) == len(self) else features[missing]
+            features = self.features_of(missing)
             with self.meter.time("head"):
                 self.meter.runs[HEAD.name] += len(missing)
                 output = self.networks.head(features)
@@ -208,11 +214,13 @@ class Chunk:
         """
         if not len(images):
             return np.empty((0, 2), dtype=np.float32)
-        if recompute or len(self._features.missing(images)) == len(images):
-            features = self._run_front(images)  # nobody needs them afterwards
+        seen: Features | NDArray[np.uint8]
+        if self.meter.price.individual:
+            seen = self.view(images)
+        elif recompute or len(self._features.missing(images)) == len(images):
+            seen = self._run_front(images)  # nobody needs them afterwards
         else:
-            features = self.features(images)
-            features = features if len(images) == len(self) else features[images]
+            seen = self.features_of(images)
         with self.meter.time("retests"):
             self.meter.runs[RETESTS.name] += len(images)
-            return self.networks.individual(features).logits
+            return self.networks.individual(seen).logits

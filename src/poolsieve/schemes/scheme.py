@@ -37,6 +37,7 @@ SCHEMES: dict[str, tuple[Stage, ...]] = {
     "oneshot": (DecodedPools(),),
     "glance": (Glance(), Test()),
     "cascade": (Head(), Test()),
+    "early_exit": (Head(), Glance(), Test()),
     "adaptive": (Head(clear_below=0), Pools(), Test()),
 }
 """The schemes that have a name: `moderate` takes it, plans are made with it, `evaluate` measures it."""
@@ -85,10 +86,9 @@ class Scheme:
         """Whether images are pooled."""
         return any(stage.pools for stage in self.stages)
 
-    @property
-    def small_first(self) -> bool:
+    def small_first(self, config: BundleConfig) -> bool:
         """Whether the first look at images needs no more than small views of them."""
-        return self.stages[0].sees_small
+        return self.stages[0].sees_small(config)
 
     @property
     def threshold(self) -> float:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from poolsieve.decoders import Readings
 from poolsieve.designs import NO_IMAGE, Pooling
-from poolsieve.schemes.cost_model import Part, Work
+from poolsieve.schemes.cost_model import Part, Price, Work
 from poolsieve.schemes.likelihood_model import Likelihoods
 from poolsieve.schemes.runner import Chunk
 
@@ -183,7 +183,8 @@ class Undecided:
             pooling: The pools.
             readings: What was read of them.
             tell_prevalence: Estimate the prevalence from these pools, if all images are in them but those
-                that others stand for.
+                that others stand for. Pools of the images that earlier pools left are of chosen images: the
+                earlier ones go on telling it.
         """
         self._pools.append((pooling, readings))
         assert readings.log_likelihoods is not None
@@ -191,8 +192,6 @@ class Undecided:
         if tell_prevalence and (pooled | (self.stand_ins != self.chunk.everyone)).all():
             weight = np.count_nonzero(pooled) / float(pooling.pool_sizes.sum())
             self._groups = readings.log_likelihoods[0], pooling.pool_sizes, weight
-        else:
-            self._groups = None
 
     def decision(self) -> Decision:
         """What was decided, when nothing is open any more."""
@@ -228,8 +227,6 @@ class Stage(ABC):
     """Whether it leaves nothing undecided, so that it is the last stage."""
     pools: ClassVar[bool] = False
     """Whether images are looked at in pools."""
-    sees_small: ClassVar[bool] = False
-    """Whether it shrinks images first, so that it may be given small views of them."""
 
     def __post_init__(self) -> None:
         for one in dataclasses.fields(self):
@@ -245,17 +242,22 @@ class Stage(ABC):
     def graphs(self, config: BundleConfig) -> list[str]:
         """Files of the graphs that it runs, in the order of their use."""
 
+    def sees_small(self, config: BundleConfig) -> bool:
+        """Whether its networks shrink images first, so that it may be given small views of them."""
+        return any(config.shrinks(file) for file in self.graphs(config))
+
     @abstractmethod
-    def parts(self, *, gated: bool) -> tuple[Part, ...]:
+    def parts(self, price: Price, *, gated: bool) -> tuple[Part, ...]:
         """What it runs once for each image that it looks at, unless an earlier stage did.
 
         Args:
+            price: What the networks' parts cost.
             gated: Whether features are multiplied by the gate before they are merged.
         """
 
     def reckon(self, work: Work, share: float, *, gated: bool) -> None:
         """Add what it runs on a share of the images to what is run for each image."""
-        for part in self.parts(gated=gated):
+        for part in self.parts(work.price, gated=gated):
             work.runs[part.name] = max(work.runs[part.name], share)
 
     def grid(self) -> dict[str, tuple[Any, ...]]:

@@ -6,7 +6,14 @@ with it.
 
 from poolsieve.statistics.auc import auc, auc_difference, auc_estimate, auc_from_counts
 from poolsieve.statistics.estimates import Z95, Estimate
-from poolsieve.statistics.proportions import Proportion, exact_lower, exact_upper, predicted_share, proportion
+from poolsieve.statistics.proportions import (
+    Proportion,
+    exact_lower,
+    exact_upper,
+    mid_p,
+    predicted_share,
+    proportion,
+)
 from poolsieve.statistics.softmax_fit import fit_softmax
 
 __all__ = [
@@ -20,6 +27,7 @@ __all__ = [
     "exact_lower",
     "exact_upper",
     "fit_softmax",
+    "mid_p",
     "predicted_share",
     "proportion",
 ]

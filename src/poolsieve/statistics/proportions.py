@@ -64,6 +64,26 @@ def proportion(successes: ArrayLike, totals: ArrayLike) -> Proportion:
     return Proportion(float(share), float(low), float(high), int(total))
 
 
+def mid_p(successes: int, total: int) -> Proportion:
+    """Share of successes with the mid-p 95% interval of independent trials (Lancaster 1961).
+
+    Where failures are few it holds the truth at least as often as it says, nearly (91 of 100 times at worst);
+    Wilson's goes down to 84 there.
+    """
+    if total == 0:
+        return Proportion(math.nan, math.nan, math.nan, 0)
+
+    def more(share: float) -> float:
+        """Probability of more successes than were seen, and half of that of as many."""
+        above = 0.0 if successes == total else scipy.special.betainc(successes + 1, total - successes, share)
+        reached = 1.0 if successes == 0 else scipy.special.betainc(successes, total - successes + 1, share)
+        return float(above + reached) / 2
+
+    low = 0.0 if successes == 0 else scipy.optimize.brentq(lambda share: more(share) - 0.025, 0, 1)
+    high = 1.0 if successes == total else scipy.optimize.brentq(lambda share: more(share) - 0.975, 0, 1)
+    return Proportion(successes / total, float(low), float(high), total)
+
+
 def exact_upper(successes: ArrayLike, total: float, confidence: float) -> NDArray[np.float64]:
     """Clopper and Pearson's upper bound of a share, elementwise; numbers need not be whole.
 

@@ -20,6 +20,7 @@ DEFAULTS: dict[str, Any] = {
     "keep_originals": False,
     "lease_seconds": 600,
     "thresholds": {},
+    "plans": {},
     "promises": {},
 }
 """What holds unless somebody changed it.
@@ -32,8 +33,11 @@ DEFAULTS: dict[str, Any] = {
 - `lease_seconds`: How long a task is one reviewer's.
 - `thresholds`: By policy, the score from which on an image is flagged, as a person applied it on the review
   page; a policy that is not named has its plan's.
+- `plans`: By policy, the `plan` that a person applied there and the hash of the `bundle` that it is for; a
+  policy that is not named follows what the service was started with.
 - `promises`: By policy, the `threshold` of the plan in force and `plan`, a text, with the `sensitivity` and
-  the `specificity` that it promises; a scheme that was given promises neither.
+  the `specificity` that it promises, its expected `cost` and the `prevalence` that it is for; a scheme that
+  was given promises none of these.
 """
 
 

@@ -26,12 +26,12 @@ def merge_disjoint(
         pool_size: Places r.
 
     Returns:
-        Merged features (m, C, H, W), sums of what is tallied (m, K, H, W), and the gate's image logits
-        (r * m,); the last two are None without a gate.
+        Merged features as the back takes them, (m, C, H, W) but for a tree, sums of what is tallied
+        (m, K, H, W), and the gate's image logits (r * m,); the last two are None without a gate.
     """
     places = features.unflatten(0, (pool_size, -1))
     if network.gate is None:
-        return places.detach().amax(dim=0), None, None
+        return network.merge_places(places.detach()), None, None
     gate, logits = network.gate(features)
     gates = gate.unflatten(0, (pool_size, -1))
     merged: Tensor = GatedMax.apply(places, gates[:, :, :1])

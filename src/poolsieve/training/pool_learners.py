@@ -219,7 +219,7 @@ class PoolFrontLearner:
         features = cast(nn.ModuleDict, self.module)["stem"](loaded.features)
         opening, image_logits = gate(features)
         gated = features * opening[:, :1] if network.gate is not None else features
-        vectors = network.back(gated.unflatten(0, apart).amax(dim=0))
+        vectors = network.back(network.merge_places(gated.unflatten(0, apart)))
         sums = opening[:, 1:].unflatten(0, apart).sum(dim=0)
         logits = network.read(functional.dropout(vectors, optimization.dropout), sums)
         counts = loaded.counts

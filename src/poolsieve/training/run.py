@@ -78,11 +78,14 @@ def train(
                     cut=settings.cut,
                     weights=settings.weights,
                     input_size=settings.input_size,
+                    shrink=settings.shrink,
                 )
             elif settings.input_size not in (None, backbone.input_size):
                 raise ValueError(
                     f"input_size={settings.input_size}, but the backbone given takes {backbone.input_size}"
                 )
+            if backbone.shrink != settings.shrink:
+                backbone = backbone.shrunk(settings.shrink)
             backbone.eval().requires_grad_(False)
             settings = replace(settings, backbone=backbone.name, cut=backbone.cut)
             backbone.segment(settings.tune_from, backbone.cut)  # raises if there is nothing to tune
@@ -110,6 +113,7 @@ def _train_all(features: SplitFeatures, out: Path, *, task: str) -> dict[str, An
         features.backbone,
         settings.pool_sizes,
         merge=settings.merge,
+        again=settings.again or (),
         gate_width=settings.gate_width,
         tallies=settings.tallies,
         counting=settings.counting,
@@ -233,7 +237,7 @@ def _train_backs(
     settings = features.settings
     if settings.individual_epochs:
         # Counting networks that learn no more after the front's phase need their gate as it is.
-        learn_gate = settings.epochs > 0 or settings.merge == "max"
+        learn_gate = settings.epochs > 0 or settings.merge != "gated"
         phases.run(IndividualLearner(model, images, validation, settings, learn_gate=learn_gate))
     if not settings.epochs:
         return

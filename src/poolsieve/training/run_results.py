@@ -38,7 +38,7 @@ def measure(
         pools = seeded_pools(labels, numbers, settings.seed, "test")
         logits, read = counted(network, inputs, pools, None if outliers is None else outliers.counting[size])
         counting[str(size)] = _counting_figures(logits, pools, probability[pools.members].sum(axis=1), read)
-    cost = multiply_adds(model.backbone, model.gate, model.glance)
+    cost = multiply_adds(model.backbone, model.gate, model.glance, model.tree)
     return {
         "images": {"flagged": int(labels.sum()), "ordinary": int((labels == 0).sum())},
         "individual": {
@@ -131,8 +131,9 @@ def table_lines(results: dict[str, Any]) -> list[str]:
             for row in figures["per_count"]
         ]
         if figures.get("auc_0_1", 1.0) < USEFUL_AUC:
+            schemes = "glance, cascade" if "glance" in results else "cascade"
             lines.append(
                 f"  pools of {size} with one bad image are hardly told from clean ones and will miss much: "
-                "train longer or on more images, or moderate with --scheme glance, cascade or individual"
+                f"train longer or on more images, or moderate with --scheme {schemes} or individual"
             )
     return lines

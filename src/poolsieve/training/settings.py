@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_POOL_SIZE = 256
 """Merging keeps in one byte which image of a pool was the largest."""
 
-Merge = Literal["gated", "max"]
+Merge = Literal["gated", "max", "tree"]
 Counting = Literal["shared", "separate"]
 
 _FROM_0 = Interval(low=0, whole=True)
@@ -206,6 +206,12 @@ class TrainingSettings(_Settings):
         Interval(low=32, whole=True, optional=True),
         shown="the backbone's own",
     )
+    shrink: int = option(
+        1,
+        "All networks look at images so many times smaller in height and width; 2 takes about a quarter of "
+        "the multiply-adds. `bundles join` puts them before the individual network of another bundle.",
+        _FROM_1,
+    )
     pool_sizes: tuple[int, ...] = option(
         (8,),
         "Images in a pool; may be given several times.",
@@ -222,7 +228,18 @@ class TrainingSettings(_Settings):
         "counts: pooled networks tell how many images are bad (the paper's QPNN); binary: whether any is "
         "(its BPNN), for Dorfman, COMP, NCOMP, belief propagation and adaptive.",
     )
-    merge: Merge = option("gated", "gated: a learnt gate before the maximum; max: the paper's plain maximum.")
+    merge: Merge = option(
+        "gated",
+        "gated: a learnt gate before the maximum; max: the paper's plain maximum; tree: the maximum of "
+        "pairs, and again of what is left, see --merge-again.",
+    )
+    again: tuple[str, ...] | None = option(
+        None,
+        "With --merge tree: cut point behind the cut where maps are merged again, such as block8; may be "
+        "given several times, then pairs are merged at all but the last.",
+        name="--merge-again",
+        shown="",
+    )
     gate_width: int = option(64, "Channels inside the gate; its cost is nearly proportional to it.", _FROM_1)
     tallies: bool = option(
         False,
@@ -323,8 +340,21 @@ class TrainingSettings(_Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.tallies and self.merge == "max":
+        if self.shrink > 1 and self.glance is not None:
+            raise ValueError("with shrink the individual network itself is a glance: leave the glance out")
+        if self.tallies and self.merge != "gated":
             raise ValueError("the plain maximum has no gate to tally: use merge='gated' or no tallies")
+        if (self.merge == "tree") != bool(self.again):
+            raise ValueError(
+                f"merge={self.merge!r}, but again={self.again!r}: a tree merges again at cut points behind "
+                "the cut; give them, or another merge"
+            )
+        if self.merge == "tree" and len(self.pool_sizes) > 1:
+            raise ValueError(f"a tree is made for pools of one size, not of {self.pool_sizes}")
+        if self.merge == "tree":
+            from poolsieve.designs.pool_pairs import check_pairs  # which needs numpy
+
+            check_pairs(self.pool_sizes[0], 1 + len(self.again or ()))
         if self.clean_share is not None and self.outliers is not None:
             raise ValueError("clean_share is for classification: off-topic pools are read by their density")
         if self.readings == "binary" and self.outliers is not None:

@@ -178,6 +178,7 @@ class SplitFeatures:
         return {
             "backbone": self.backbone.name,
             "cut": stop,
+            "shrink": self.backbone.shrink,
             "weights": hash_weights(self.backbone.segment(None, stop)),
             "mean": list(preprocessing.mean),
             "scale": list(preprocessing.scale),

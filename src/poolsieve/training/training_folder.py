@@ -28,6 +28,7 @@ def describe_run(
         "network": {
             "weights": hash_weights(backbone),
             "input_size": backbone.input_size,
+            "shrink": backbone.shrink,
             "mean": list(backbone.preprocessing.mean),
             "scale": list(backbone.preprocessing.scale),
         },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -13,26 +14,19 @@ from torch import nn
 from poolsieve.calibration import (
     EVEN,
     Calibration,
-    ErrorCorrelation,
     calibrate_counting,
-    error_correlation,
     fit_scaling,
+    measure_correlation,
     paired,
     roc_curve,
 )
-from poolsieve.designs import balanced_design
 from poolsieve.networks import PooledNetwork
 from poolsieve.networks.trained import TrainedModel
 from poolsieve.outliers import OutlierReading, OutlierReadings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.network_outputs import ImageOutputs, read_images, read_pools
-from poolsieve.training.sampling import PoolBatch, clean_numbers, epoch_generator, seeded_pools
+from poolsieve.training.sampling import PoolBatch, clean_numbers, seeded_pools
 from poolsieve.training.settings import TrainingSettings
-
-CHUNKS = 20
-"""Chunks of validation images on which errors of pools that share an image are compared."""
-POOLS_PER_IMAGE = 4
-CHUNK_PREVALENCE = 0.1
 
 
 def calibrate(
@@ -62,7 +56,8 @@ def calibrate(
         pools = seeded_pools(labels, numbers, settings.seed, "calibration")
         reading = None if outliers is None else outliers.counting[size]
         logits, read = counted(network, inputs, pools, reading)
-        correlation = measure_correlation(network, inputs, settings, reading)
+        read_counts = partial(_counts, network, inputs, reading)
+        correlation = measure_correlation(read_counts, labels, size, settings.seed)
         counting[size] = calibrate_counting(logits, pools.counts, correlation, read)
     by_density = outliers is not None and outliers.individual.by_density
     return Calibration(
@@ -119,27 +114,8 @@ def counted(
     return reading.read(outputs.logits, outputs.vectors)
 
 
-def measure_correlation(
-    network: PooledNetwork,
-    inputs: CachedInputs,
-    settings: TrainingSettings,
-    reading: OutlierReading | None = None,
-) -> ErrorCorrelation | None:
-    """How errors of pools that share an image go together; None if there are too few validation images."""
-    size, seed = network.pool_size, settings.seed
-    images = 3 * POOLS_PER_IMAGE * size
-    number_bad = max(1, round(CHUNK_PREVALENCE * images))
-    wanted = {1: number_bad, 0: images - number_bad}
-    classes = [(np.flatnonzero(inputs.labels == label), number) for label, number in wanted.items()]
-    if any(len(members) < number for members, number in classes):
-        return None
-    design = balanced_design(images, pool_size=size, pools_per_image=POOLS_PER_IMAGE, seed=seed)
-    flags, readings = [], []
-    for chunk in range(CHUNKS):
-        rng = epoch_generator(seed, f"correlation {size}", chunk)
-        chosen = rng.permutation(np.concatenate([rng.choice(*part, replace=False) for part in classes]))
-        members = chosen[design.pools]
-        pools = PoolBatch(members, inputs.labels[members].sum(axis=1))
-        flags.append(inputs.labels[chosen])
-        readings.append(counted(network, inputs, pools, reading)[1])
-    return error_correlation(np.stack(flags), np.stack(readings), design)
+def _counts(
+    network: PooledNetwork, inputs: CachedInputs, reading: OutlierReading | None, members: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    pools = PoolBatch(members, inputs.labels[members].sum(axis=1))
+    return counted(network, inputs, pools, reading)[1]

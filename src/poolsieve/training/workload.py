@@ -25,7 +25,7 @@ def views_part(phase: str) -> str:
 
 def expected_work(model: TrainedModel, dataset: ImageDataset, settings: TrainingSettings) -> dict[str, float]:
     """Multiply-adds of every part of a run, in the order in which they come; reading images is left out."""
-    backbone, cost = model.backbone, multiply_adds(model.backbone, model.gate, model.glance)
+    backbone, cost = model.backbone, multiply_adds(model.backbone, model.gate, model.glance, model.tree)
     images = {split: len(dataset.of_split(split)) for split in SPLITS}
     bad = int(dataset.labels[dataset.of_split("train")].sum())
     balanced = 2 * balanced_number(bad, images["train"] - bad, settings)
@@ -53,7 +53,7 @@ def expected_work(model: TrainedModel, dataset: ImageDataset, settings: Training
         work["individual"] = settings.individual_epochs * (STEP * balanced + images["val"]) * cost.back
     for size in model.own_counting if settings.epochs else ():
         pools = STEP * settings.pools_per_epoch + settings.validation_pools
-        work[f"counting-{size}"] = settings.epochs * pools * (cost.back + size * cost.gate)
+        work[f"counting-{size}"] = settings.epochs * pools * ((cost.pooled or cost.back) + size * cost.gate)
         if settings.fresh_views:
             work[views_part(f"counting-{size}")] = (
                 settings.epochs * images["train"] * settings.fresh_views * cost.front

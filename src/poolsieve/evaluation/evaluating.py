@@ -120,6 +120,8 @@ def evaluate(
     reason = "" if outliers is None else why_not(train)
     if val is None:
         reason = "there are no validation images to calibrate on"
+    if bundle.config.shrink > 1:
+        reason = "its networks look at smaller images already"
     with ExitStack() as held:
 
         def open_at(part: Bundle) -> Resolution:
