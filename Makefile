@@ -8,7 +8,7 @@ BUNDLE ?= firearms
 
 CHROMIUM := /usr/bin/chromium
 
-.PHONY: install install-dev browser demo serve test test-avx2 lint format bench bench-moderate paper clean
+.PHONY: install install-dev browser demo serve docs wheel test test-avx2 lint format bench bench-moderate paper clean
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -26,33 +26,55 @@ $(VENV)/.installed-serve: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[serve]'
 	@touch $@
 
+$(VENV)/.installed-docs: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev,train]'
-	@touch $@ $(VENV)/.installed
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-docs
 
 demo: install
+	@echo '1. The bundle, a folder with trained networks, is as it was made:'
 	@$(BIN)/poolsieve bundles verify $(BUNDLE)
+	@echo
+	@echo '2. Images: crops of photographs from Python packages, and eight drawn firearms'
 	$(BIN)/python examples/demo.py make $(DEMO_OUT)/images
+	@echo
+	@echo '3. The default: the cheapest plan that promises to lose at most one point of sensitivity'
 	$(BIN)/poolsieve moderate $(DEMO_OUT)/images --bundle $(BUNDLE) --seed 0 --out $(DEMO_OUT)/verdicts.csv \
 		--force --contact-sheet $(DEMO_OUT)/flagged.png --report $(DEMO_OUT)/report.html
 	@echo
-	@echo 'the same images, judged in four ways:'
+	@echo '4. The same images, judged in four ways:'
 	@$(BIN)/python examples/demo.py ways $(DEMO_OUT)/images $(DEMO_OUT)/ways --bundle $(BUNDLE)
 	@echo
+	@echo '5. A hundred images that do not look alike, by the 50 pools of the paper:'
 	$(BIN)/python examples/demo.py pools $(DEMO_OUT)/images $(DEMO_OUT)/pools.html --bundle $(BUNDLE)
 	@echo
-	@echo 'where to look:'
+	@echo 'Where to look:'
 	@echo '  $(DEMO_OUT)/report.html     flagged images, their grounds and the cost; open it in a browser'
 	@echo '  $(DEMO_OUT)/pools.html      the pools of a hundred images: choose one and see its pools light up'
 	@echo '  $(DEMO_OUT)/flagged.png     contact sheet'
 	@echo '  $(DEMO_OUT)/verdicts.csv    one row for each image'
 	@echo '  $(DEMO_OUT)/images/         crops of photographs from Python packages, and drawn firearms'
-	@echo 'to decide on the flagged images in a browser (needs the extra `serve`: $(BIN)/pip install -e ".[serve]"):'
+	@echo 'To decide on the flagged images in a browser (needs the extra `serve`: $(BIN)/pip install -e ".[serve]"):'
 	@echo '  $(BIN)/poolsieve review $(DEMO_OUT)/verdicts.csv $(DEMO_OUT)/images'
 
 # The service with a bundle that comes with the package, at http://127.0.0.1:8000
 serve: $(VENV)/.installed-serve
 	$(BIN)/poolsieve serve --bundle $(BUNDLE)
+
+# The site, with the API reference, in build/docs; fails if a link leads nowhere.
+docs: $(VENV)/.installed-docs
+	$(BIN)/python docs/build_site.py
+	@echo 'Open build/docs/index.html, or with search: $(BIN)/python -m http.server -b 127.0.0.1 -d build/docs'
+
+# The wheel, in dist. Of a copy: setuptools would put files of an earlier build into it, too.
+wheel: $(VENV)/bin/python
+	rm -rf build/wheel dist
+	mkdir -p build/wheel
+	cp -r pyproject.toml README.md LICENSE src build/wheel/
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist build/wheel
 
 # A worker that dies ends the run with a failure; after so many seconds the run ends whatever hangs.
 TEST_SECONDS ?= 2400

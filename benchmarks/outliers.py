@@ -16,7 +16,7 @@ from pathlib import Path
 from evaluation_section import section
 
 from poolsieve.bundles import load_bundle
-from poolsieve.evaluation.evaluate import evaluate
+from poolsieve.evaluation import evaluate
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.simulate import PAPER_PREVALENCES
 from poolsieve.images.datasets import load_dataset

@@ -15,7 +15,7 @@ from pathlib import Path
 from evaluation_section import put_section, section, write_figures
 
 from poolsieve.bundles import load_bundle
-from poolsieve.evaluation.evaluate import evaluate
+from poolsieve.evaluation import evaluate
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.report_page import write_report
 from poolsieve.evaluation.simulate import PAPER_PREVALENCES

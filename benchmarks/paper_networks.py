@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from poolsieve.bundles import load_bundle
-from poolsieve.evaluation.evaluate import evaluate
+from poolsieve.evaluation import evaluate
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.report_page import write_report
 from poolsieve.evaluation.results import Evaluation

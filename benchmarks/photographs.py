@@ -5,7 +5,8 @@
 
 TASK.csv has the columns file, label and split; images of the split `test` are enlarged into FOLDER. What was
 measured is kept there too (`speed.jsonl`), so that a run may be stopped, go on, or add rounds later; --table
-shows what there is and measures nothing. Parts:
+shows what there is and measures nothing. Either way benchmarks/results/photographs-BUNDLE.json holds the
+speeds. Parts:
 
 - speed: every scheme, `auto`, decoding alone (Pillow, at the smallest scale that a first stage needs: the
   floor), and what one would write instead (Pillow and ONNX Runtime in a loop of batches of 8), one after the
@@ -33,6 +34,7 @@ import numpy as np
 from enlarged_photographs import Photographs, enlarge, natural_photographs, package_photographs
 from numpy.typing import NDArray
 from PIL import Image
+from result_files import write_result
 from watched_memory import link_files
 
 from poolsieve.bundles import Bundle, load_bundle
@@ -44,7 +46,7 @@ from poolsieve.images.small_views import read_both_views, small_scale
 from poolsieve.images.transforms import plain_view
 from poolsieve.moderation import Moderator
 from poolsieve.planning.choosing import choose_scheme
-from poolsieve.schemes import list_schemes
+from poolsieve.schemes.scheme import SCHEMES
 from poolsieve.statistics import auc
 
 KINDS = (("jpeg", 0.05), ("jpeg", 0.3), ("jpeg", 2.0), ("png", 2.0), ("webp", 2.0), ("jpeg", 12.0))
@@ -89,12 +91,11 @@ def moderating(bundle: Path, scheme: str, **options: Any) -> Work:
 def decoding(bundle: Bundle) -> Work:
     """Only what the first stage needs, with nothing around it."""
     config = bundle.config
-    shrink = 1 if config.glance is None else config.glance.shrink
 
     def work(files: Sequence[str]) -> float:
         for file in files:
             with open_image(Path(file).read_bytes(), file) as image:
-                scale = small_scale(image, config.input_size, config.squaring, shrink)
+                scale = small_scale(image, config.input_size, config.squaring, config.small_shrink)
                 scale = scale or draft_scale(image, config.input_size)
                 if scale > 1:
                     image.draft("RGB", (image.width // scale, image.height // scale))
@@ -108,10 +109,10 @@ def loop(bundle: Bundle) -> Work:
     """As in many a tutorial."""
     import onnxruntime  # type: ignore[import-untyped]
 
-    front, back = (
-        onnxruntime.InferenceSession(bundle.read(file), providers=["CPUExecutionProvider"])
-        for file in (FRONT_GRAPH, INDIVIDUAL_GRAPH)
-    )
+    files = (INDIVIDUAL_GRAPH,) if bundle.config.joined else (FRONT_GRAPH, INDIVIDUAL_GRAPH)
+    graphs = [
+        onnxruntime.InferenceSession(bundle.read(file), providers=["CPUExecutionProvider"]) for file in files
+    ]
     size = (bundle.config.input_size, bundle.config.input_size)
 
     def work(files: Sequence[str]) -> float:
@@ -122,8 +123,9 @@ def loop(bundle: Bundle) -> Work:
                     for file in files[begin : begin + 8]
                 ]
             )
-            (features,) = front.run(None, {"images": batch})
-            back.run(None, {"features": features})
+            values = batch
+            for graph in graphs:
+                values = graph.run(None, {graph.get_inputs()[0].name: values})[0]
         return 1.0
 
     return work
@@ -160,7 +162,8 @@ class Samples:
 
 def measure_speed(options: argparse.Namespace, samples: Samples) -> None:
     bundle = load_bundle(options.bundle)
-    schemes = [name for name in list_schemes() if name != "glance" or bundle.config.glance is not None]
+    glances = {name for name, stages in SCHEMES.items() if any(stage.name == "glance" for stage in stages)}
+    schemes = [name for name in SCHEMES if name not in glances or bundle.config.glance is not None]
     ways: dict[str, Callable[[], Work]] = {
         FLOOR: partial(decoding, bundle),
         LOOP: partial(loop, bundle),
@@ -206,6 +209,33 @@ def show_speed(samples: Samples, kind: str) -> None:
         print(f"{way:22} {1e3 * spent:>11.2f} {cost:>6.3f} " + " ".join(f"{cell:>15}" for cell in cells))
 
 
+def keep_speeds(options: argparse.Namespace, samples: Samples) -> None:
+    """Ratios of processor time, and images a second by the clock."""
+    bundle, rows = load_bundle(options.bundle), []
+    for kind, way in dict.fromkeys((row["kind"], row["way"]) for row in samples.rows):
+        own = [row for row in samples.rows if (row["kind"], row["way"]) == (kind, way)]
+        ratios = {
+            f"of_{name}": samples.ratio(kind, way, base, "processor")
+            for name, base in (("individual", "individual"), ("floor", FLOOR), ("loop", LOOP))
+        }
+        rows.append(
+            {
+                "kind": kind.split("-")[0],
+                "megapixels": float(kind.split("-")[1]),
+                "way": way,
+                "rounds": len(own),
+                "images": own[0]["images"],
+                "cost": float(np.median([row["cost"] for row in own])),
+                "milliseconds": 1e3 * float(np.median([row["processor"] / row["images"] for row in own])),
+                "images_per_second": float(np.median([row["images"] / row["wall"] for row in own])),
+                **ratios,
+            }
+        )
+    name = bundle.path.name
+    command = f"python benchmarks/photographs.py {name} TASK.csv FOLDER --images {options.images}"
+    write_result(f"photographs-{name}", command, rows, bundle=name, sha256=bundle.hash, notes=[])
+
+
 def measure_detection(options: argparse.Namespace) -> None:
     sets = [package_photographs()]
     if options.natural is not None:
@@ -222,7 +252,7 @@ def measure_detection(options: argparse.Namespace) -> None:
         full, whole, small = (np.stack([view[k] for view in views]) for k in range(3))
         cells, pairs = [], [(_individual(engine, full), _individual(engine, whole))]
         if bundle.config.glance is not None:
-            pairs.append((engine.glance(full), engine.glance(small)))
+            pairs.append((_glances(engine, full), _glances(engine, small)))
         bad = np.array(photographs.bad)
         for before, after in pairs:
             areas = [f"{auc(scores, bad):.4f}" if bad.any() else "–" for scores in (after, before)]
@@ -239,15 +269,25 @@ def measure_detection(options: argparse.Namespace) -> None:
 def _views(bundle: Bundle, file: str) -> tuple[NDArray[np.uint8], ...]:
     """By full decoding, for the networks, and for the glance."""
     config = bundle.config
-    shrink = 1 if config.glance is None else config.glance.shrink
     full = plain_view(read_image(file), config.input_size, config.squaring)
-    return full, *read_both_views(file, config.input_size, config.squaring, shrink)
+    return full, *read_both_views(file, config.input_size, config.squaring, config.small_shrink)
 
 
 def _individual(engine: Any, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-    parts = [engine.individual(engine.front(part).features).logits for part in np.array_split(pixels, 16)]
+    joined = engine.bundle.config.joined
+    parts = [
+        engine.individual(part if joined else engine.front(part).features).logits
+        for part in np.array_split(pixels, 16)
+    ]
     logits = np.concatenate(parts)
     return np.asarray(logits[:, 1] - logits[:, 0])
+
+
+def _glances(engine: Any, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    if not engine.bundle.config.joined:
+        return np.asarray(engine.glance(pixels))
+    parts = [engine.glance(engine.front(part).features) for part in np.array_split(pixels, 16)]
+    return np.concatenate(parts)
 
 
 def _differing(bundle: Path, scheme: str, photographs: Photographs) -> int:
@@ -354,6 +394,7 @@ def main() -> None:
                 show_speed(samples, kind)
         else:
             measure_speed(options, samples)
+        keep_speeds(options, samples)
     else:
         parts = {"detection": measure_detection, "threads": measure_threads, "memory": measure_memory}
         parts[options.part](options)

@@ -1,4 +1,4 @@
-"""Fills the tables of README.md and docs/results.md from benchmarks/results/*.json.
+"""Fills the tables of README.md and docs/ from benchmarks/results/*.json.
 
     python benchmarks/result_tables.py
 
@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from cluster_tables import cluster_figures
 from result_files import RESULTS, read_result
 
 from poolsieve.files import write_atomically
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md")
+MEASURED = (ROOT / "README.md", ROOT / "docs" / "results.md")
+"""Pages that state no other figures."""
+PAGES = (*MEASURED, ROOT / "docs" / "serving.md", ROOT / "docs" / "scaling.md")
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n)(.*?)(<!-- end of figures -->)", re.S)
 TITLES = {
     "individual": "every image individually",
@@ -32,6 +35,37 @@ TITLES = {
 WAYS = {name: name for name in TITLES} | {"mip": "oneshot"}
 """What photographs.py calls a method."""
 LOOP = "Pillow + ONNX Runtime"
+SERVICE = (
+    ("throughput", "throughput_ratio", "images a second, as a share of the library's, saturated", "≥", 0.8),
+    ("throughput", "cost_ratio", "cost, as a share of the library's, saturated", "≤", 1.05),
+    ("load", "share_in_time", "requests answered within their deadline, at 70% load", "≥", 0.99),
+    (
+        "overload",
+        "answers_other",
+        "requests not answered with 200, 429 or 503, at three times the load",
+        "≤",
+        0,
+    ),
+    ("overload", "latest_seconds_after_deadline", "seconds of the latest answer after its deadline", "≤", 1),
+    ("overload", "memory_ratio", "memory, as a share of that at 70% load", "≤", 1.2),
+    (
+        "overload",
+        "share_in_time_afterwards",
+        "answered within their deadline afterwards, at 50% load",
+        "≥",
+        0.99,
+    ),
+    (
+        "slow",
+        "p99_ratio",
+        "99th percentile beside 500 slow clients, as a share of that without them",
+        "≤",
+        1.5,
+    ),
+    ("kills", "lost", "images of a job lost, its process killed 20 times", "≤", 0),
+    ("kills", "twice", "and with two verdicts", "≤", 0),
+)
+"""Part, figure, what it is, and the bound that it must keep."""
 
 
 def share(value: float) -> str:
@@ -73,7 +107,7 @@ def shipped(bundle: str) -> str:
 def readme() -> str:
     """The table of the first page: no intervals, and images a second where they were measured."""
     rows = {row["method"]: row for row in read_result("shipped-firearms")["rows"]}
-    speeds = speeds_of_photographs() if (RESULTS / "photographs.json").exists() else {}
+    speeds = speeds_of_photographs() if (RESULTS / "photographs-firearms.json").exists() else {}
     heading = "| | cost | sensitivity | specificity |" + (" images/s |" if speeds else "")
     lines = []
     if LOOP in speeds:
@@ -89,20 +123,61 @@ def readme() -> str:
         f"{table(heading, lines)}\n{first['images']:,} draws from {first['distinct_bad']:,} firearms and "
         f"{first['distinct_clear']:,} other test images. The default plan finds "
         f"{share(rows['auto']['sensitivity_low'])} to {share(rows['auto']['sensitivity_high'])} "
-        "of the firearms (95% interval).\n"
+        "of the firearms (95% interval)."
+        + (" Images/s are of JPEGs of 2 megapixels, from files to verdicts.\n" if speeds else "\n")
+        + cars_in_short()
+    )
+
+
+def cars_in_short() -> str:
+    """The second bundle in a sentence."""
+    rows = {row["method"]: row for row in read_result("shipped-cars")["rows"]}
+    planned, pooled = rows["auto"], rows["mip"]
+    return (
+        "\nWhere images are easier to tell, less is needed. With the bundle `cars`, which finds off-topic "
+        f"images on a car forum, the default plan costs {share(planned['cost'])} and finds "
+        f"{interval(planned, 'sensitivity')}; "
+        f"the paper's pools cost {share(pooled['cost'])} and find {interval(pooled, 'sensitivity')}.\n"
     )
 
 
 def speeds_of_photographs() -> dict[str, float]:
     """Images a second on JPEGs of 2 megapixels: median over rounds."""
-    rows = [row for row in read_result("photographs")["rows"] if row["megapixels"] == 2.0]
-    return {row["way"]: row["images_per_second"] for row in rows}
+    rows = read_result("photographs-firearms")["rows"]
+    chosen = [row for row in rows if (row["kind"], row["megapixels"]) == ("jpeg", 2.0)]
+    return {row["way"]: row["images_per_second"] for row in chosen}
+
+
+def service() -> str:
+    """The service beside the library and under load."""
+    if not (RESULTS / "service.json").exists():
+        return "`python benchmarks/service.py TABLE` compares it with the library, and loads it.\n"
+    found = read_result("service")
+    rows = {row["part"]: row for row in found["rows"]}
+    lines = [
+        f"| {words} (`{rows[part]['scheme']}`) | {sign} {bound:g} | {figure(rows[part][name])} |"
+        for part, name, words, sign, bound in SERVICE
+    ]
+    load = rows["load"]
+    return (
+        f"{table('| | wanted | measured |', lines)}\nBundle {found['bundle']}, {load['images']:,} images of "
+        f"which 1% are bad, deadlines of {load['deadline_seconds']:g} s, {load['processors']} processors "
+        f"that clients share; its capacity was {load['capacity']:.0f} requests a second, each with one image "
+        f"on a connection of its own. `{found['command']}`\n"
+    )
+
+
+def figure(value: float) -> str:
+    """A count as it is, a measurement with three decimals."""
+    return str(value) if isinstance(value, int) else f"{value:.3f}".replace("0.", ".", 1)
 
 
 TABLES: dict[str, Callable[[], str]] = {
     "readme": readme,
     "shipped-firearms": lambda: shipped("firearms"),
     "shipped-cars": lambda: shipped("cars"),
+    "service": service,
+    "cluster": cluster_figures,
 }
 
 

@@ -16,7 +16,7 @@ from result_files import write_result
 from result_tables import fill_pages
 
 from poolsieve.bundles import load_bundle
-from poolsieve.evaluation.evaluate import evaluate
+from poolsieve.evaluation import evaluate
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.images.datasets import load_dataset
 from poolsieve.progress import Reporter

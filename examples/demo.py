@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from drawn_firearms.images import IMAGES, Comparison, compare, make_images
+from drawn_firearms.images import DRAWN, IMAGES, Comparison, compare, make_images
+from numpy.typing import NDArray
 
 app = typer.Typer(help="Images for a first try: crops of packaged photographs and drawn firearms.")
 
@@ -81,42 +82,42 @@ def pools(
     page: Annotated[Path, typer.Argument(help="The page that is written.")],
     bundle: Annotated[str, typer.Option(help="Name or folder of a bundle.")] = "firearms",
 ) -> None:
-    """Judge by the paper's 50 pools of 8 for 100 images; show the pools of the chunk with the most flags."""
+    """Judge 100 images that do not look alike by the paper's 50 pools of 8, and show these pools."""
     from PIL import Image
 
     from poolsieve.bundles import load_bundle
     from poolsieve.engines import open_engine
-    from poolsieve.images.transforms import plain_view
-    from poolsieve.moderation.pools_page import pools_page
+    from poolsieve.images import plain_view
+    from poolsieve.moderation import pools_page
     from poolsieve.schemes import Chunk, CostMeter, LikelihoodModel, make_scheme
+    from poolsieve.schemes.look_alikes import find_groups
 
     loaded = load_bundle(bundle)
     config, engine = loaded.config, open_engine(loaded)
-    scheme = make_scheme("oneshot", config.pool_sizes, prevalence=PREVALENCE)
     files = sorted(folder.glob("*.jpg"))
-    shown = None
-    for begin in range(0, len(files), CHUNK):
-        some = files[begin : begin + CHUNK]
-        pixels = np.stack([plain_view(Image.open(file), config.input_size, config.squaring) for file in some])
-        chunk = Chunk(
-            engine,
-            LikelihoodModel(loaded.calibration),
-            CostMeter(config.cost),
-            pixels,
-            np.arange(len(some)),
-            len(some),
-            gated=config.merge == "gated",
-        )
-        decision = scheme.decide(chunk, np.random.default_rng(0))
-        if shown is None or decision.flags.sum() > shown[1].flags.sum():
-            shown = some, decision, pixels
-    if shown is None:
+    if not files:
         raise typer.BadParameter(f"{folder} has no images; make them first")
-    some, decision, pixels = shown
-    pictures = [Image.fromarray(image).resize((72, 72)) for image in pixels]
+    pixels = np.stack([plain_view(Image.open(file), config.input_size, config.squaring) for file in files])
+
+    def chunk_of(images: NDArray[np.intp]) -> Chunk:
+        model, meter = LikelihoodModel(loaded.calibration), CostMeter(config.cost)
+        places = np.arange(len(images))
+        return Chunk(engine, model, meter, pixels[images], places, len(places), gated=config.merge == "gated")
+
+    everyone = np.arange(len(files))
+    groups = find_groups(chunk_of(everyone).features(everyone))
+    shown = np.sort(np.unique(groups, return_index=True)[1])[:CHUNK]  # the first of each group
+    scheme = make_scheme("oneshot", config.pool_sizes, prevalence=PREVALENCE)
+    decision = scheme.decide(chunk_of(shown), np.random.default_rng(0))
+    pictures = [Image.fromarray(pixels[image]).resize((72, 72)) for image in shown]
     title = "The pools of one chunk, and what MIP made of them"
-    page.write_text(pools_page(decision, [file.name for file in some], pictures, title), encoding="utf-8")
-    typer.echo(f"{page}: {int(decision.flags.sum())} of {len(some)} images flagged by their pools")
+    names = [files[image].name for image in shown]
+    page.write_text(pools_page(decision, names, pictures, title), encoding="utf-8")
+    drawn = np.array([f"-{DRAWN}-" in name for name in names])
+    typer.echo(
+        f"{page}: {decision.flags.sum()} of {len(shown)} images flagged by their pools; "
+        f"{(decision.flags & drawn).sum()} of {drawn.sum()} drawn firearms are among them"
+    )
 
 
 def judged(way: str, folder: Path, out: Path, bundle: str, **settings: Any) -> Judged:

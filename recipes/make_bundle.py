@@ -2,8 +2,9 @@
 
     python recipes/make_bundle.py firearms --data ../shared/data/tasks --work runs
 
-Trains (an interrupted run goes on where it was), exports with half-precision weights, records validation
-images for the planner, and says which of the figures that a bundle must reach on the test split it reaches.
+Trains (an interrupted run goes on where it was), exports with half-precision weights, joins the individual
+network with looks and pools at half size where the recipe has them, records validation images for the
+planner, and says which of the figures that a bundle must reach on the test split it reaches.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from poolsieve.bundles import Bundle
 from poolsieve.bundles.loading import SHIPPED
 from poolsieve.export import export_run
+from poolsieve.export.joining import join_bundles
 from poolsieve.export.recording import record_bundle
 from poolsieve.progress import Reporter
 from poolsieve.training.recipes import make_settings
@@ -24,7 +26,7 @@ from poolsieve.training.run import train
 from poolsieve.training.settings import GlanceSettings, OutlierSettings, TrainingSettings
 
 HERE = Path(__file__).parent
-LARGEST = 20e6
+LARGEST = 24e6
 """Bytes that a shipped bundle may have."""
 
 
@@ -35,12 +37,14 @@ class Recipe:
     Attributes:
         task: Its file of labelled images.
         settings: Its training.
+        half: The training of networks at half size whose looks and pools come before the individual network.
         targets: Least values of figures on the test split, by their place in `results.json`.
         limits: Largest values, likewise; "a - b" stands for a difference.
     """
 
     task: str
     settings: TrainingSettings
+    half: TrainingSettings | None = None
     targets: dict[str, float] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
 
@@ -75,6 +79,7 @@ RECIPES = {
             shares=(0.36, 0.22, 0.13, 0.09, 0.07, 0.04, 0.03, 0.03, 0.03),
             validation_pools=2000,
         ),
+        None,
         {
             "individual.auc": 0.99,
             "individual.sensitivity_at_985": 0.92,
@@ -92,6 +97,19 @@ RECIPES = {
             individual_epochs=3,
             epochs=8,
             pools_per_epoch=2000,
+            outliers=OutlierSettings(),
+        ),
+        make_settings(
+            shrink=2,
+            pool_sizes=(8, 16),
+            front="tuned",
+            tune_from="block2",
+            front_epochs=6,
+            individual_epochs=2,
+            epochs=8,
+            pools_per_epoch=4000,
+            head_weight=1.0,
+            select_by="likelihood",
             outliers=OutlierSettings(),
         ),
         {"individual.auc": 0.97},
@@ -124,8 +142,13 @@ def main() -> None:
 
     recipe, reporter = RECIPES[options.name], Reporter()
     data, run = options.data / recipe.task, options.work / options.name
-    results = train(data, run, recipe.settings, cache_dir=options.work / "cache", reporter=reporter)
-    bundle = make(options.name, run, options.work / "bundles" / options.name, data, reporter)
+    cache, out = options.work / "cache", options.work / "bundles" / options.name
+    results = train(data, run, recipe.settings, cache_dir=cache, reporter=reporter)
+    half = None
+    if recipe.half is not None:
+        half = run.with_name(f"{run.name}-half")
+        train(data, half, recipe.half, cache_dir=cache, reporter=reporter)
+    bundle = make(options.name, run, half, out, data, reporter)
     print("\n".join(target_lines(results, recipe.targets, recipe.limits)))
     if options.install:
         shutil.rmtree(SHIPPED / options.name, ignore_errors=True)
@@ -133,14 +156,19 @@ def main() -> None:
         print(f"installed into {SHIPPED / options.name}")
 
 
-def make(name: str, run: Path, out: Path, data: Path, reporter: Reporter) -> Bundle:
-    """Export a run, without the weights to train on, and record validation images."""
+def make(name: str, run: Path, half: Path | None, out: Path, data: Path, reporter: Reporter) -> Bundle:
+    """Export a run, without the weights to train on, join it with one at half size, and record images."""
     notes = HERE / f"{name}.md"
-    if out.exists():
-        shutil.rmtree(out)
     text = notes.read_text() if notes.is_file() else ""
-    export_run(run, out, precision="fp16", weights=False, notes=text)
-    bundle = record_bundle(out, data, reporter=reporter)
+    parts = [out if half is None else out.with_name(f"{name}-whole"), out.with_name(f"{name}-half")]
+    for folder in (out, *parts):
+        shutil.rmtree(folder, ignore_errors=True)
+    export_run(run, parts[0], precision="fp16", weights=False, notes=text)
+    if half is None:
+        bundle = record_bundle(out, data, reporter=reporter)
+    else:
+        export_run(half, parts[1], precision="fp16", weights=False)
+        bundle = join_bundles(parts[0], parts[1], data, out, notes=text, reporter=reporter)
     size = sum(file.stat().st_size for file in out.iterdir())
     reporter.line(f"{out}: {size / 1e6:.1f} MB")
     if size > LARGEST:

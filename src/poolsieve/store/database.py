@@ -97,7 +97,7 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
 
 
 def _write_ahead(connection: Any) -> None:
-    """Switch to WAL, which SQLite refuses at once, without its time-out, while another one writes or closes."""
+    """Switch to WAL. While another one writes or closes, SQLite refuses at once, without its time-out."""
     tries = int(_BUSY_SECONDS / _SWITCH_SECONDS)
     for last in (*(False,) * tries, True):
         try:
