@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from scipy.stats import betabinom, binom, binomtest
 
 from poolsieve.statistics import exact_lower, exact_upper, mid_p, predicted_share, proportion
+from poolsieve.statistics.proportions import EXACT
 
 some_of_many = st.integers(1, 400).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total)))
 
@@ -20,16 +21,27 @@ def test_independent_trials_get_wilsons_interval(numbers):
 
 @settings(deadline=None)
 @given(some_of_many)
-def test_the_mid_p_interval_leaves_half_of_what_was_seen_to_either_side(numbers):
+def test_the_mid_p_interval_leaves_a_fortieth_to_a_twentieth_to_either_tail(numbers):
     won, tried = numbers
     found = mid_p(won, tried)
     assert found.low <= found.value == won / tried <= found.high
     if won:
-        assert binom.sf(won, tried, found.low) + binom.pmf(won, tried, found.low) / 2 == pytest.approx(0.025)
+        above = binom.sf(won, tried, found.low) + EXACT * binom.pmf(won, tried, found.low)
+        assert 0.025 - 1e-9 <= above <= 0.05 + 1e-9
     if won < tried:
-        below = binom.cdf(won - 1, tried, found.high) + binom.pmf(won, tried, found.high) / 2
-        assert below == pytest.approx(0.025)
+        below = binom.cdf(won - 1, tried, found.high) + EXACT * binom.pmf(won, tried, found.high)
+        assert 0.025 - 1e-9 <= below <= 0.05 + 1e-9
     assert (found.low == 0) == (won == 0) and (found.high == 1) == (won == tried)
+
+
+@pytest.mark.parametrize("total", [1, 2, 3, 4, 5, 8, 13, 20, 60])
+def test_the_mid_p_interval_holds_the_truth_in_91_of_100_cases_at_least(total):
+    found = [mid_p(won, total) for won in range(total + 1)]
+    low, high = np.array([one.low for one in found]), np.array([one.high for one in found])
+    shares = np.linspace(0, 1, 2001)[:, None]
+    held = (low <= shares) & (shares <= high)
+    coverage = (binom.pmf(np.arange(total + 1), total, shares) * held).sum(axis=1)
+    assert coverage.min() >= 1 - 0.05 / EXACT - 1e-9
 
 
 @settings(deadline=None)

@@ -15,11 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.statistics import Estimate, Proportion, mid_p
+from poolsieve.statistics.proportions import EXACT
 
 _DRAWS = 20_000
-_EXACT = 0.6
-"""Weight of the exact end of an interval against the end with one miss more or less; 1/2 is mid-p's, whose
-coverage falls to 91.6 of 100 at three to four expected misses where this one's stays above 94."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class SampledClear:
 
 
 def precision(decided: int, bad: int) -> Proportion:
-    """Share of the decided flags that people rejected, with the mid-p 95% interval."""
+    """Share of the decided flags that people rejected, with a mid-p 95% interval."""
     return mid_p(bad, decided)
 
 
@@ -49,12 +47,16 @@ def sensitivity(
 ) -> Estimate:
     """Share of all bad images that were flagged, with a 95% interval.
 
+    The share is that of these images: known once all clear ones were looked at, and less sure for others.
     The interval takes quantiles of draws: flags that nobody has decided yet from the beta-binomial
     distribution with Jeffreys' prior; missed images that nobody has looked at from the Poisson distribution
-    whose mean is a sum of gamma distributed ones, one for each rate with the misses seen as its shape. Fay
-    and Feuer (1997) add one more miss, at the largest weight, for the end with most misses, and none for the
-    other, which is exact for one rate and too wide; Fay and Kim (2017) add it in half of the draws for both.
-    Here it is added in `_EXACT` of the draws for the first end, and in the rest of them for the other.
+    whose mean is a sum of gamma distributed ones, one for each rate with the misses seen as its shape.
+
+    For the end with most misses Fay and Feuer (1997) add one more, at the largest weight, which is exact for
+    one rate and too wide; Fay and Kim (2017) add it in half of the draws, for both ends. Here it is `EXACT`
+    of the draws for that end, and the rest of them for the other, there at the mean weight of what was
+    missed. As in `mid_p`, an end takes both tails where the other one cannot err: where even a sample without
+    a miss would leave as many misses possible.
 
     Args:
         flagged: Flagged images.
@@ -77,13 +79,17 @@ def sensitivity(
     if found + missed == 0:
         return Estimate(math.nan, math.nan, math.nan)
     rest = bad + rng.binomial(flagged - decided, rng.beta(bad + 0.5, decided - bad + 0.5, _DRAWS))
-    unseen = ((scales - 1)[:, None] * rng.standard_gamma(misses[:, None], (len(scales), _DRAWS))).sum(axis=0)
-    another = (scales.max() - 1) * rng.standard_exponential(_DRAWS)
-    mixed = rng.random(_DRAWS)
-    few, many = (
-        misses.sum() + rng.poisson(unseen + another * (mixed < share)) for share in (1 - _EXACT, _EXACT)
-    )
-    low, high = np.quantile(_share(rest, many), 0.025), np.quantile(_share(rest, few), 0.975)
+    unseen = (scales - 1) @ rng.standard_gamma(misses[:, None], (len(scales), _DRAWS))
+    another = rng.standard_exponential(_DRAWS)
+    exact = rng.random(_DRAWS) < EXACT
+    largest = float(scales.max())
+    usual = float(scales**2 @ misses) / missed if missed else largest
+    many = misses.sum() + rng.poisson(unseen + (largest - 1) * another * exact)
+    few = misses.sum() + rng.poisson(unseen + (usual - 1) * another * ~exact)
+    low = np.quantile(_share(rest, many), 0.025)
+    one_tail, two_tails = np.quantile(_share(rest, few), (0.95, 0.975))
+    none_seen = found / (found + largest * math.log(EXACT / 0.05))
+    high = max(one_tail, min(two_tails, none_seen))
     value = found / (found + missed)
     return Estimate(value, min(float(low), value), max(float(high), value))
 
