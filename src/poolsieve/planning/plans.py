@@ -29,8 +29,11 @@ class Target:
 
     Attributes:
         sensitivity: Least share of bad images to flag; None for that of the individual network less `within`.
-        specificity: Least share of clear images to leave alone; None for that of the individual network.
+        specificity: Least share of clear images to leave alone; None for that of the individual network on
+            the recorded images.
         within: How far below the individual network the sensitivity may lie.
+        specificity_within: How far below, if no specificity is given, the true specificity may lie: that it
+            is not lower at all no number of images can tell.
         threshold: The individual network's score above which an image is flagged; None lets the plan choose
             it, and compares with individual testing at its usual threshold.
     """
@@ -39,9 +42,10 @@ class Target:
     specificity: float | None = None
     within: float = 0.01
     threshold: float | None = None
+    specificity_within: float = 0.005
 
     def __post_init__(self) -> None:
-        for name in ("sensitivity", "specificity", "within", "threshold"):
+        for name in ("sensitivity", "specificity", "within", "threshold", "specificity_within"):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= 1:
                 raise ValueError(f"{name}={value}, but it must lie between 0 and 1")
@@ -68,7 +72,9 @@ class Target:
         sensitivity = f"sensitivity ≥ {self.sensitivity}"
         if self.sensitivity is None:
             sensitivity = f"sensitivity within {self.within} of individual testing"
-        specificity = "no worse" if self.specificity is None else f"≥ {self.specificity}"
+        specificity = f"≥ {self.specificity}"
+        if self.specificity is None:
+            specificity = f"no worse as far as was seen, surely within {self.specificity_within}"
         threshold = "" if self.threshold is None else f", threshold {self.threshold}"
         return f"{sensitivity}, specificity {specificity}{threshold}"
 

@@ -82,8 +82,8 @@ class _Allowed:
     """What may be lost against individual testing.
 
     Attributes:
-        loss: In sensitivity and in specificity.
-        least: The least sensitivity and specificity that this comes to on the recorded images.
+        loss: In sensitivity and in specificity, surely.
+        least: The least sensitivity and specificity on the recorded images.
     """
 
     loss: tuple[float, float]
@@ -140,9 +140,10 @@ def search(
     features are multiplied by the gate before they are merged.
 
     A plan is chosen only if the upper bound of its loss against individual testing, on the same images, lies
-    within the target. What was picked on limited data still does a little worse on other images. So plans are
-    also picked on each half of the images and judged by the other half; half of what they lose on the way is
-    taken off the promise, as twice the images mislead half as much.
+    within the target, and its specificity there is no lower. What was picked on limited data still does a
+    little worse on other images. So plans are also picked on each half of the images and judged by the other
+    half; half of what they lose on the way is taken off the promise, as twice the images mislead half as
+    much.
     """
     if not 1e-6 <= prevalence <= 0.5:
         raise ValueError(f"prevalence={prevalence}, but plans are made for 0.000001 to 0.5")
@@ -201,7 +202,8 @@ def _halves(bad: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_
 def _allowed(target: Target, recordings: Recordings, among: NDArray[np.bool_] | None = None) -> _Allowed:
     least = target.least(recordings, among)
     reached = individual_reach(recordings, target.reference, among)
-    return _Allowed((reached[0] - least[0], reached[1] - least[1]), least)
+    surely = target.specificity_within if target.specificity is None else reached[1] - least[1]
+    return _Allowed((reached[0] - least[0], surely), least)
 
 
 def _confidence(tried: Sequence[_Seen], allowed: _Allowed, target: Target) -> float:
@@ -252,7 +254,8 @@ def _cheapest(
         spare = table.sensitivity - allowed.least[0], table.specificity - allowed.least[1]
     else:
         bounds = table.loss_bounds(confidence)
-        spare = allowed.loss[0] - bounds[0], allowed.loss[1] - bounds[1]
+        seen = table.specificity - allowed.least[1]
+        spare = allowed.loss[0] - bounds[0], np.minimum(allowed.loss[1] - bounds[1], seen)
     least = np.minimum(spare[0] / spread[0], spare[1] / spread[1])
     rows = np.flatnonzero((least >= -1e-9).any(axis=1))
     if not len(rows):
@@ -309,6 +312,7 @@ def _missing_images(tried: Sequence[_Seen], allowed: _Allowed, recorded: int) ->
         lost = table.lost - table.gained
         cost = one.costs(table)[:, None]
         possible = (lost < allowed.loss[0]) & (bounds[1] <= allowed.loss[1] + 1e-9)
+        possible &= table.specificity >= allowed.least[1] - 1e-9
         possible &= cost <= _WORTHWHILE
         if possible.any():
             row, column = np.unravel_index(np.where(possible, bounds[0], np.inf).argmin(), lost.shape)
