@@ -1,10 +1,4 @@
-"""Teaches a glance what a bundle's individual network says of whole images.
-
-Labels say of a training image only that it is bad. The individual network says how bad this view of it looks,
-and it is this network that the glance has to agree with: an image that the glance clears is lost only if the
-individual network would have flagged it. (Hinton, Vinyals and Dean, "Distilling the Knowledge in a Neural
-Network", 2015.)
-"""
+"""Teaches the glance of a bundle what its individual network says of whole images."""
 
 from __future__ import annotations
 
@@ -15,7 +9,7 @@ import onnx
 import torch
 from numpy.typing import NDArray
 from onnx import numpy_helper
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 
 from poolsieve.bundles import Bundle
@@ -23,17 +17,14 @@ from poolsieve.bundles.config import GLANCE_GRAPH
 from poolsieve.engines import Engine
 from poolsieve.networks import GlanceNetwork, SplitBackbone
 from poolsieve.statistics import auc
-from poolsieve.training.image_learners import BalancedLearner, maybe_compiled
+from poolsieve.training.image_learners import BalancedLearner, Loaded, maybe_compiled
 from poolsieve.training.inputs import ImageInputs
 from poolsieve.training.network_outputs import glance_logits
 from poolsieve.training.phases import Step
 from poolsieve.training.sampling import Batch
 from poolsieve.training.settings import GlanceSettings, TrainingSettings
+from poolsieve.training.teaching import taught_logits, taught_loss
 
-TEMPERATURE = 2.0
-"""Divides logits, so that the teacher's certainty about easy images does not drown what it says of others."""
-LABEL_SHARE = 0.3
-"""Share of the loss that goes by labels."""
 MIXED_SHARE = 0.5
 """Share of images that are blended with another one before teacher and glance see them: images without end,
 which the teacher has not learnt by heart. (Beyer et al., "Knowledge Distillation: A Good Teacher Is Patient
@@ -70,25 +61,22 @@ class DistillingLearner(BalancedLearner):
         """None: the glance knows its task."""
         return []
 
-    def load(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
-        """Images, the teacher's logits of the same views, and labels."""
+    def load(self, batch: Batch) -> Loaded:
+        """Images, labels and the teacher's logits of the same views."""
         pixels, labels = blended(
             self._images.draw_pixels(batch.positions, batch.rng), batch.counts.astype(np.float32), batch.rng
         )
-        logits = self._teacher.individual(self._teacher.front(pixels).features).logits
-        taught = torch.from_numpy(np.subtract(logits[:, 1], logits[:, 0]))
-        return self._images.normalised(pixels), taught, torch.from_numpy(labels)
+        taught = torch.from_numpy(taught_logits(self._teacher, pixels))
+        return self._images.normalised(pixels), torch.from_numpy(labels), taught
 
-    def loss(self, loaded: tuple[Tensor, Tensor, Tensor]) -> Step:
+    def loss(self, loaded: Loaded) -> Step:
         """Cross-entropy with what the teacher says, softened, and with the labels."""
-        images, taught, labels = loaded
+        images, labels, taught = loaded
+        assert taught is not None
         vectors = functional.dropout(self._embed(images), self._settings.optimization.dropout)
         logits = cast(GlanceNetwork, self.module).judge(vectors)
-        softened = functional.binary_cross_entropy_with_logits(
-            logits / TEMPERATURE, torch.sigmoid(taught / TEMPERATURE)
-        )
         labelled = functional.binary_cross_entropy_with_logits(logits, labels)
-        loss = (1 - LABEL_SHARE) * TEMPERATURE * softened + LABEL_SHARE * labelled
+        loss = taught_loss(logits, taught, labelled)
         return Step(loss, int(((logits > 0) == (labels > 0.5)).sum()), len(labels))
 
     def judge(self, module: nn.Module) -> dict[str, float]:

@@ -25,8 +25,11 @@ from poolsieve.training.network_outputs import glance_logits, read_images
 from poolsieve.training.phases import Step
 from poolsieve.training.sampling import Batch, balanced_batches
 from poolsieve.training.settings import GlanceSettings, TrainingSettings
+from poolsieve.training.teaching import taught_loss
 
 STEM_BATCH = 16
+Loaded = tuple[Tensor, Tensor, Tensor | None]
+"""Inputs, labels, and the teacher's logits if there is one.  # (n, C, H, W), (n,), (n,)"""
 
 
 class BalancedLearner:
@@ -51,9 +54,10 @@ class BalancedLearner:
         batches = balanced_batches(self._train.labels, self._batch, self._settings, self.name, epoch)
         return [batch for batch in batches if len(batch.counts) >= self._least]
 
-    def load(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Inputs and labels."""
-        return self._train.draw(batch.positions, batch.rng), torch.from_numpy(batch.counts)
+    def load(self, batch: Batch) -> Loaded:
+        """Inputs, labels and what the teacher says."""
+        inputs, taught = self._train.draw_taught(batch.positions, batch.rng)
+        return inputs, torch.from_numpy(batch.counts), taught
 
 
 class IndividualLearner(BalancedLearner):
@@ -84,13 +88,13 @@ class IndividualLearner(BalancedLearner):
         individual, gate = image_networks(self.module)
         return [individual.final, gate]
 
-    def loss(self, loaded: tuple[Tensor, Tensor]) -> Step:
+    def loss(self, loaded: Loaded) -> Step:
         """Cross-entropy of the individual network, and of the head."""
-        features, labels = loaded
+        features, labels, taught = loaded
         individual, gate = image_networks(self.module)
-        loss, correct = image_loss(individual, self._back(features), labels, self._settings)
+        loss, correct = image_loss(individual, self._back(features), labels, taught, self._settings)
         if self._learn_gate:
-            loss = loss + self._settings.head_weight * head_loss(gate(features)[1], labels)
+            loss = loss + self._settings.head_weight * head_loss(gate(features)[1], labels, taught)
         return Step(loss, correct, len(labels))
 
     def judge(self, module: nn.Module) -> dict[str, float]:
@@ -128,14 +132,16 @@ class ImageFrontLearner(BalancedLearner):
 
     new_layers = IndividualLearner.new_layers
 
-    def loss(self, loaded: tuple[Tensor, Tensor]) -> Step:
+    def loss(self, loaded: Loaded) -> Step:
         """Cross-entropy of the individual network on half of the images, and of the head on all."""
-        inputs, labels = loaded
+        inputs, labels, taught = loaded
         individual, gate = image_networks(self.module)
         features = self._stem(inputs)
         half = len(labels) // 2
-        loss, correct = image_loss(individual, self._back(features[:half]), labels[:half], self._settings)
-        loss = loss + self._settings.head_weight * head_loss(gate(features)[1], labels)
+        first = None if taught is None else taught[:half]
+        vectors = self._back(features[:half])
+        loss, correct = image_loss(individual, vectors, labels[:half], first, self._settings)
+        loss = loss + self._settings.head_weight * head_loss(gate(features)[1], labels, taught)
         return Step(loss, correct, half)
 
     def judge(self, module: nn.Module) -> dict[str, float]:
@@ -162,15 +168,17 @@ class GlanceLearner(BalancedLearner):
         """The final layer."""
         return [cast(GlanceNetwork, self.module).final]
 
-    def loss(self, loaded: tuple[Tensor, Tensor]) -> Step:
+    def loss(self, loaded: Loaded) -> Step:
         """Cross-entropy of the logit."""
-        images, labels = loaded
+        images, labels, taught = loaded
         optimization = self._settings.optimization
         vectors = functional.dropout(self._embed(images), optimization.dropout)
         logits = cast(GlanceNetwork, self.module).judge(vectors)
         smoothing = optimization.label_smoothing
         targets = labels.float() * (1 - smoothing) + smoothing / 2
         loss = functional.binary_cross_entropy_with_logits(logits, targets)
+        if taught is not None:
+            loss = taught_loss(logits, taught, loss)
         return Step(loss, int(((logits > 0) == (labels == 1)).sum()), len(labels))
 
     def judge(self, module: nn.Module) -> dict[str, float]:
@@ -200,7 +208,11 @@ def image_networks(module: nn.Module) -> tuple[IndividualNetwork, Gate]:
 
 
 def image_loss(
-    individual: IndividualNetwork, vectors: Tensor, labels: Tensor, settings: TrainingSettings
+    individual: IndividualNetwork,
+    vectors: Tensor,
+    labels: Tensor,
+    taught: Tensor | None,
+    settings: TrainingSettings,
 ) -> tuple[Tensor, int]:
     """Cross-entropy of the individual network, and how many images it judges rightly.
 
@@ -208,17 +220,21 @@ def image_loss(
         individual: Its final layer is applied.
         vectors: What its back gives.  # (n, F)
         labels: Labels of the images.  # (n,)
+        taught: The teacher's logits.  # (n,)
         settings: The settings.
     """
     optimization = settings.optimization
     logits = individual.final(functional.dropout(vectors, optimization.dropout))
     loss = functional.cross_entropy(logits, labels, label_smoothing=optimization.label_smoothing)
+    if taught is not None:
+        loss = taught_loss(logits[:, 1] - logits[:, 0], taught, loss)
     return loss, int((logits.argmax(1) == labels).sum())
 
 
-def head_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy of the cheap head's logits.  # (n,) and (n,)."""
-    return functional.binary_cross_entropy_with_logits(logits, labels.float())
+def head_loss(logits: Tensor, labels: Tensor, taught: Tensor | None = None) -> Tensor:
+    """Cross-entropy of the cheap head's logits.  # (n,) each."""
+    loss = functional.binary_cross_entropy_with_logits(logits, labels.float())
+    return loss if taught is None else taught_loss(logits, taught, loss)
 
 
 def image_aucs(module: nn.Module, inputs: CachedInputs) -> tuple[float, float]:

@@ -23,6 +23,7 @@ from poolsieve.images.transforms import (
     random_view,
 )
 from poolsieve.networks import Preprocessing
+from poolsieve.training.teaching import Teacher
 
 PLAIN_SHARE = 1 / 3
 """Share of images that are drawn as they are judged, among fresh views."""
@@ -83,6 +84,11 @@ class Inputs(Protocol):
     def draw(self, positions: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
         """A random view of each image.  # (n, C, H, W), channels last in memory."""
 
+    def draw_taught(
+        self, positions: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[Tensor, Tensor | None]:
+        """A random view of each image, and the teacher's logits of them if there is one.  # (n,)."""
+
     def plain(self, positions: NDArray[np.int64]) -> Tensor:
         """The plain view of each image.  # (n, C, H, W), channels last in memory."""
 
@@ -94,17 +100,27 @@ class CachedInputs:
     Attributes:
         array: Half-precision features, the plain view first.  # (images, views, H, W, C)
         labels: Labels of the images.  # (images,)
+        taught: How bad a teacher finds each view; None without one.  # (images, views)
     """
 
     array: NDArray[np.float16]
     labels: NDArray[np.int64]
+    taught: NDArray[np.float32] | None = None
 
     def begin(self, epoch: int) -> None:
         """Nothing changes from epoch to epoch."""
 
     def draw(self, positions: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
         """A random one of the cached views of each image."""
-        return self._gather(positions, rng.integers(self.array.shape[1], size=len(positions)))
+        return self.draw_taught(positions, rng)[0]
+
+    def draw_taught(
+        self, positions: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[Tensor, Tensor | None]:
+        """A random one of the cached views of each image, and what the teacher says of it."""
+        views = rng.integers(self.array.shape[1], size=len(positions))
+        taught = None if self.taught is None else torch.from_numpy(self.taught[positions, views])
+        return self._gather(positions, views), taught
 
     def plain(self, positions: NDArray[np.int64]) -> Tensor:
         """The first cached view of each image."""
@@ -155,12 +171,14 @@ class ImageInputs:
         split: Which split of them.
         views: How they are rendered.
         preprocessing: How pixels become network input.
+        teacher: Judges the views that are drawn, if there is one.
     """
 
     dataset: ImageDataset
     split: str
     views: ViewSet
     preprocessing: Preprocessing
+    teacher: Teacher | None = None
     _workers: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor, repr=False, compare=False)
 
     @property
@@ -171,6 +189,14 @@ class ImageInputs:
     def draw(self, positions: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
         """A fresh random view of each image."""
         return self.normalised(self.draw_pixels(positions, rng))
+
+    def draw_taught(
+        self, positions: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[Tensor, Tensor | None]:
+        """A fresh random view of each image, and what the teacher says of it."""
+        pixels = self.draw_pixels(positions, rng)
+        taught = None if self.teacher is None else torch.from_numpy(self.teacher.logits(pixels))
+        return self.normalised(pixels), taught
 
     def draw_pixels(self, positions: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.uint8]:
         """A fresh random view of each image, as pixels.  # (n, S, S, 3)."""

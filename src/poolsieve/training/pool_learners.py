@@ -229,7 +229,9 @@ class PoolFrontLearner:
         loss = loss + self._settings.head_weight * head_loss(image_logits, loaded.labels)
         if len(loaded.singles) > 1:
             alone = individual.embed(features[loaded.singles])
-            loss = loss + image_loss(individual, alone, loaded.labels[loaded.singles], self._settings)[0]
+            loss = (
+                loss + image_loss(individual, alone, loaded.labels[loaded.singles], None, self._settings)[0]
+            )
         return Step(loss, int((logits.argmax(1) == counts).sum()), len(counts))
 
     def judge(self, module: nn.Module) -> dict[str, float]:

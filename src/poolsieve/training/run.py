@@ -31,6 +31,7 @@ from poolsieve.training.pool_learners import CountingLearner, PoolFrontLearner
 from poolsieve.training.run_results import measure, table_lines
 from poolsieve.training.settings import TrainingSettings
 from poolsieve.training.split_features import SplitFeatures
+from poolsieve.training.teaching import Teacher
 from poolsieve.training.training_folder import TrainingFolder, describe_run
 from poolsieve.training.validation import calibrate, raise_clean_readings
 from poolsieve.training.workload import LAST_PART, expected_work, views_part
@@ -92,8 +93,11 @@ def train(
             dataset = load_data(data, strict, flagged, clear, reporter)
             check_data(dataset, settings)
             settings = fit_resize_mode(settings, dataset, reporter)
-            folder.claim(describe_run(settings, dataset, backbone))
-            features = SplitFeatures(backbone, dataset, settings, cache_dir, reporter)
+            teacher = None if settings.taught_by is None else Teacher(settings.taught_by)
+            if teacher is not None:
+                teacher.check(backbone.input_size, settings.resize_mode)
+            folder.claim(describe_run(settings, dataset, backbone, teacher))
+            features = SplitFeatures(backbone, dataset, settings, cache_dir, reporter, teacher)
             return _train_all(features, out, task=data.stem)
     except OSError as error:
         if error.errno not in DISK_FULL:

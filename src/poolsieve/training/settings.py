@@ -283,6 +283,12 @@ class TrainingSettings(_Settings):
         "costs less than one that is wrong by many.",
         _BELOW_1,
     )
+    taught_by: str | None = option(
+        None,
+        "A bundle whose individual network teaches: what looks at single images learns what it says of the "
+        "same views, beside their labels. With --shrink, the bundle to join with.",
+        shown="",
+    )
     balance: Literal["smaller", "flagged"] = option(
         "smaller",
         "Images of an epoch of the individual network. smaller: all of the smaller class and as many of the "
@@ -355,6 +361,8 @@ class TrainingSettings(_Settings):
             from poolsieve.designs.pool_pairs import check_pairs  # which needs numpy
 
             check_pairs(self.pool_sizes[0], 1 + len(self.again or ()))
+        if self.taught_by is not None and self.outliers is not None:
+            raise ValueError("a teacher is for classification: off-topic images are told by their density")
         if self.clean_share is not None and self.outliers is not None:
             raise ValueError("clean_share is for classification: off-topic pools are read by their density")
         if self.readings == "binary" and self.outliers is not None:

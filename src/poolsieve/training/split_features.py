@@ -29,6 +29,7 @@ from poolsieve.training.extractors import front_extractor, require_finite, tail_
 from poolsieve.training.inputs import CachedInputs, FreshInputs, ImageInputs, Inputs, ViewSet
 from poolsieve.training.sampling import epoch_generator
 from poolsieve.training.settings import TrainingSettings
+from poolsieve.training.teaching import Teacher
 from poolsieve.training.workload import features_part, views_part
 
 BATCH_VIEWS = 12
@@ -45,6 +46,7 @@ class SplitFeatures:
         settings: The settings.
         cache_dir: Folder of all caches.
         reporter: Told how far it is.
+        teacher: Judges training images, if there is one.
     """
 
     backbone: SplitBackbone
@@ -52,6 +54,7 @@ class SplitFeatures:
     settings: TrainingSettings
     cache_dir: Path
     reporter: Reporter
+    teacher: Teacher | None = None
 
     def views(self, split: str) -> ViewSet:
         """Many views of training images, one of the others."""
@@ -63,7 +66,8 @@ class SplitFeatures:
 
     def images(self, split: str) -> ImageInputs:
         """Images that are read and varied anew for every batch."""
-        return ImageInputs(self.dataset, split, self.views(split), self.backbone.preprocessing)
+        teacher = self.teacher if split == "train" else None
+        return ImageInputs(self.dataset, split, self.views(split), self.backbone.preprocessing, teacher)
 
     def cached(self, split: str, stop: str | None = None, views: ViewSet | None = None) -> CachedInputs:
         """Features, cached or made now.
@@ -82,7 +86,8 @@ class SplitFeatures:
             earlier = self.cached(split, tuned, views).array
         with self.reporter.part(features_part(split, stop)):
             array = self._features(split, stop, views, self.cache_dir, earlier)
-        return CachedInputs(array, self.dataset.labels[self.dataset.of_split(split)])
+        taught = self._taught(self.teacher, views) if self.teacher is not None and split == "train" else None
+        return CachedInputs(array, self.dataset.labels[self.dataset.of_split(split)], taught)
 
     def before_learning(self, split: str) -> Inputs:
         """What the learning part of the front takes: cached features, or images."""
@@ -171,6 +176,30 @@ class SplitFeatures:
             ) as workers,
         ):
             return cache.fill(name, compute, self.reporter)["features"]
+
+    def _taught(self, teacher: Teacher, views: ViewSet) -> NDArray[np.float32]:
+        """What the teacher says of views of all training images, cached.  # (images, views)."""
+        dataset, positions = self.dataset, self.dataset.of_split("train")
+        description = {
+            "content": dataset.content_hash("train"),
+            "views": asdict(views),
+            "teacher": teacher.bundle.hash,
+        }
+        folder = RowCache.folder_below(self.cache_dir, description)
+        columns = {"taught": np.dtype(("<f4", (views.views,)))}
+        cache = RowCache(folder, description, len(positions), columns)
+        if (arrays := cache.open()) is not None:
+            return arrays["taught"]
+
+        def compute(block: slice) -> Iterator[dict[str, NDArray[np.float32]]]:
+            images = [(dataset.files[i], dataset.digests[i]) for i in positions[block]]
+            with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as readers:
+                for rendered in readers.map(lambda image: views.render(*image), images):
+                    yield {"taught": teacher.logits(rendered)[None]}
+
+        name = f"the teacher's logits ({len(positions)} images x {views.views} views)"
+        with lock_folder(folder):
+            return cache.fill(name, compute, self.reporter)["taught"]
 
     def _front_key(self, stop: str) -> dict[str, Any]:
         """All that features after a cut point depend on, beside the images."""

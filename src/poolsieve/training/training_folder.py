@@ -13,14 +13,19 @@ from poolsieve.images.datasets import SPLITS, ImageDataset
 from poolsieve.networks import SplitBackbone
 from poolsieve.networks.weights import hash_weights
 from poolsieve.training.settings import TrainingSettings, differing_settings
+from poolsieve.training.teaching import Teacher
 
 SETTINGS_FILE = "settings.json"
 
 
 def describe_run(
-    settings: TrainingSettings, dataset: ImageDataset, backbone: SplitBackbone
+    settings: TrainingSettings,
+    dataset: ImageDataset,
+    backbone: SplitBackbone,
+    teacher: Teacher | None = None,
 ) -> dict[str, Any]:
     """All that decides what a run ends with, as it stands in `settings.json`."""
+    taught = {} if teacher is None else {"teacher": teacher.bundle.hash}
     return {
         "settings": settings.to_json(),
         "data": {split: dataset.content_hash(split) for split in SPLITS},
@@ -31,6 +36,7 @@ def describe_run(
             "shrink": backbone.shrink,
             "mean": list(backbone.preprocessing.mean),
             "scale": list(backbone.preprocessing.scale),
+            **taught,
         },
     }
 
