@@ -4,18 +4,21 @@
     python benchmarks/paper_networks.py --list
 
 A run goes on where it was interrupted: training after its last epoch, the evaluation after its last image or
-pool. Runs share cached features. What an evaluation found is in WORK/NAME/report.
+pool. Runs share cached features; those at half size share one front and individual network, too, so that
+only what reads pools differs. What an evaluation found is in WORK/NAME/report.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from poolsieve.bundles import load_bundle
 from poolsieve.evaluation import evaluate
-from poolsieve.evaluation.evaluation_plan import EvaluationPlan
+from poolsieve.evaluation.evaluation_plan import PAPER_PREVALENCES, EvaluationPlan
 from poolsieve.evaluation.report_page import write_report
 from poolsieve.evaluation.results import Evaluation
 from poolsieve.export import export_run
@@ -25,6 +28,7 @@ from poolsieve.progress import Reporter
 from poolsieve.training.recipes import RECIPES, make_settings
 from poolsieve.training.run import train
 from poolsieve.training.settings import OutlierSettings, TrainingSettings
+from poolsieve.training.training_folder import SETTINGS_FILE
 
 
 @dataclass(frozen=True)
@@ -35,11 +39,13 @@ class Run:
         task: Its file of labelled images.
         settings: Its settings.
         why: What it is compared with, and for what.
+        front_of: A run before it whose front and individual network it takes over.
     """
 
     task: str
     settings: TrainingSettings
     why: str
+    front_of: str | None = None
 
 
 _ALIKE = make_settings(
@@ -51,6 +57,26 @@ _ALIKE = make_settings(
     pools_per_epoch=6000,
     views=3,
     validation_pools=2000,
+)
+_HALF = make_settings(
+    shrink=2,
+    pool_sizes=(4, 8),
+    cut="block8.depthwise",
+    tune_from="block2",
+    front_epochs=10,
+    individual_epochs=3,
+    epochs=4,
+    pools_per_epoch=4000,
+    views=8,
+    head_weight=1.0,
+    gate_width=56,
+    tallies=True,
+    clean_share=0.93,
+    count_smoothing=0.15,
+    shares=(0.36, 0.22, 0.13, 0.09, 0.07, 0.04, 0.03, 0.03, 0.03),
+    validation_pools=2000,
+    taught_by="firearms",
+    compile=True,
 )
 _PAPER = make_settings("paper", input_size=112)
 _CARS = make_settings(individual_epochs=3, epochs=8, pools_per_epoch=2000, outliers=OutlierSettings())
@@ -68,6 +94,20 @@ RUNS = {
     "max-binary": Run("firearms.csv", replace(_ALIKE, merge="max", readings="binary"), "max: BPNN for QPNN"),
     "gated-binary": Run("firearms.csv", replace(_ALIKE, readings="binary"), "gated: BPNN for QPNN"),
     "gated-112": Run("firearms.csv", replace(_ALIKE, input_size=112), "gated, trained at half size"),
+    "half-tallied": Run("firearms.csv", _HALF, "half size, taught by the shipped bundle"),
+    **{
+        f"half-{name}": Run("firearms.csv", replace(_HALF, tallies=False, **changes), why, "half-tallied")
+        for name, changes, why in (
+            ("gated", {}, "half-tallied without summed head scores"),
+            ("max", {"merge": "max"}, "half-gated by the paper's merging"),
+            ("gated-binary", {"readings": "binary", "count_smoothing": 0.0}, "half-gated: BPNN for QPNN"),
+            (
+                "max-binary",
+                {"merge": "max", "readings": "binary", "count_smoothing": 0.0},
+                "the paper's BPNN",
+            ),
+        )
+    },
     "paper": Run("firearms.csv", _PAPER, "the paper's recipe, 90 epochs at 112 pixels"),
     "paper-binary": Run("firearms.csv", replace(_PAPER, readings="binary"), "paper: BPNN for QPNN"),
     "cars": Run("cars_offtopic.csv", _cars(), "the shipped way"),
@@ -100,6 +140,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the task files")
     parser.add_argument("--work", type=Path, default=Path("runs/paper"), help="folder of all runs")
     parser.add_argument("--images", type=int, default=20_000, help="images of a mixture")
+    parser.add_argument("--prevalence", type=float, action="append", help="by default the paper's")
+    parser.add_argument("--method", action="append", help="by default all")
     options = parser.parse_args()
     if options.list or not options.names:
         print("\n".join(f"{name:15} {run.why}" for name, run in RUNS.items()))
@@ -109,8 +151,28 @@ def main() -> None:
         parser.error(f"there is no run {unknown[0]!r}; there are {', '.join(RUNS)}")
     for name in options.names:
         run = RUNS[name]
-        plan = EvaluationPlan(images=options.images, any_task=True)
+        plan = EvaluationPlan(
+            tuple(options.prevalence or PAPER_PREVALENCES),
+            options.images,
+            methods=options.method,
+            any_task=True,
+        )
+        if run.front_of is not None:
+            take_front(options.work / run.front_of, options.work / name, run.settings)
         make(name, options.data / run.task, options.work, run.settings, plan, Reporter())
+
+
+def take_front(other: Path, run: Path, settings: TrainingSettings) -> None:
+    """Begin a run with the front and the individual network that another one ended with."""
+    if (run / SETTINGS_FILE).exists():
+        return
+    known = json.loads((other / SETTINGS_FILE).read_text())
+    own, theirs = settings.to_json(), known["settings"]
+    for name in ("merge", "tallies", "readings", "count_smoothing"):
+        theirs[name] = own[name]
+    for phase in ("front", "individual"):
+        shutil.copytree(other / "phases" / phase, run / "phases" / phase)
+    (run / SETTINGS_FILE).write_text(json.dumps(known))
 
 
 def make(

@@ -37,6 +37,13 @@ def plan(
     within: Annotated[
         float, typer.Option(help="How far below individual testing the sensitivity may lie.")
     ] = 0.01,
+    specificity_within: Annotated[
+        float,
+        typer.Option(
+            help="How far below individual testing the specificity may lie: 0.005 may flag half a point more "
+            "of the clear images, and cost less."
+        ),
+    ] = 0.0,
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -93,6 +100,7 @@ def plan(
         sensitivity=sensitivity,
         specificity=specificity,
         within=within,
+        specificity_within=specificity_within,
         threshold=threshold,
         price=_price(loaded, front_share, measured),
         images=images,

@@ -246,7 +246,7 @@ class Moderator:
                 of your own (`poolsieve.schemes.Scheme`). "auto" follows the cheapest plan for the prevalence
                 of the images; a bundle without recordings, which has no plans, is run with "adaptive".
             target: What the plans of "auto" must reach; by default a sensitivity within one point of
-                individual testing, and a specificity that is no lower as far as was seen.
+                individual testing, and no worse a specificity.
             plan: File of a plan, in place of scheme and parameters.
             seed: As above.
             threads: Threads that the engine computes on.

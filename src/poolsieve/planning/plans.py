@@ -32,8 +32,8 @@ class Target:
         specificity: Least share of clear images to leave alone; None for that of the individual network on
             the recorded images.
         within: How far below the individual network the sensitivity may lie.
-        specificity_within: How far below, if no specificity is given, the true specificity may lie: that it
-            is not lower at all no number of images can tell.
+        specificity_within: How far below, if no specificity is given, the true specificity may lie. More than
+            0 lets plans lower the threshold: they cost less and may flag that many more clear images.
         threshold: The individual network's score above which an image is flagged; None lets the plan choose
             it, and compares with individual testing at its usual threshold.
     """
@@ -42,7 +42,7 @@ class Target:
     specificity: float | None = None
     within: float = 0.01
     threshold: float | None = None
-    specificity_within: float = 0.005
+    specificity_within: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("sensitivity", "specificity", "within", "threshold", "specificity_within"):
@@ -72,9 +72,9 @@ class Target:
         sensitivity = f"sensitivity ≥ {self.sensitivity}"
         if self.sensitivity is None:
             sensitivity = f"sensitivity within {self.within} of individual testing"
-        specificity = f"≥ {self.specificity}"
-        if self.specificity is None:
-            specificity = f"no worse as far as was seen, surely within {self.specificity_within}"
+        specificity = "no worse" if self.specificity is None else f"≥ {self.specificity}"
+        if self.specificity is None and self.specificity_within:
+            specificity = f"within {self.specificity_within}"
         threshold = "" if self.threshold is None else f", threshold {self.threshold}"
         return f"{sensitivity}, specificity {specificity}{threshold}"
 

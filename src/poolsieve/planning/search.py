@@ -97,6 +97,7 @@ def plan(
     sensitivity: float | None = None,
     specificity: float | None = None,
     within: float = 0.01,
+    specificity_within: float = 0.0,
     threshold: float | None = None,
     price: Price | None = None,
     images: int | None = None,
@@ -109,13 +110,16 @@ def plan(
         sensitivity: Least sensitivity; by default that of individual testing less `within`.
         specificity: Least specificity; by default that of individual testing.
         within: How far below individual testing the sensitivity may lie.
+        specificity_within: How far below it the specificity may lie, if none is given. On the recorded images
+            it is no lower in any case.
         threshold: The individual network's score above which an image is flagged; by default the plan's to
             choose.
         price: What the networks' parts cost; by default the bundle's multiply-adds.
         images: The intervals are for what this many other images will show; by default for as many bad and
             clear ones as were recorded. They do not change which scheme is chosen.
     """
-    target, sizes = Target(sensitivity, specificity, within, threshold), bundle.config.pool_sizes
+    target = Target(sensitivity, specificity, within, threshold, specificity_within)
+    sizes = bundle.config.pool_sizes
     if images is not None and images < 1:
         raise ValueError(f"images={images}, but promises are for 1 image or more")
     others = None if images is None else (images * prevalence, images * (1 - prevalence))
