@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from fastapi_offline import FastAPIOffline
 
 from poolsieve._version import __version__
 from poolsieve.serving.errors import Refused, answer_refusal
@@ -37,7 +38,9 @@ def create_app(service: Service, *, mounts: Mapping[str, Any] | None = None) -> 
         yield
         await loop.run_in_executor(None, service.stop)
 
-    app = FastAPI(title="poolsieve", version=__version__, description=_DESCRIPTION, lifespan=lifespan)
+    app = FastAPIOffline(  # /docs with nothing from other servers
+        title="poolsieve", version=__version__, description=_DESCRIPTION, lifespan=lifespan, redoc_url=None
+    )
     app.add_exception_handler(Refused, answer_refusal)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
     app.include_router(moderate_router(service))
