@@ -85,7 +85,7 @@ def test_a_run_is_trained_from_a_bucket_and_leads_to_a_bundle(command, photos, t
         results = json.loads((tmp_path / "run" / "results.json").read_text())
         assert results["images"]["flagged"] == 6
         assert "record MY-BUNDLE s3://labelled/in/photos.csv" in result.output
-        data = labelled_images("s3://labelled/in/photos.csv")  # as `record`, `distil` and `evaluate` take it
+        data = labelled_images("s3://labelled/in/photos.csv")  # as `record` and `evaluate` take it
     locations._store.cache_clear()
     assert data.read_bytes() == photos.read_bytes()
     kept = [file for file in (tmp_path / "run").rglob("*") if file.is_file()]

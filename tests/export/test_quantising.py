@@ -15,7 +15,6 @@ from poolsieve.bundles import load_bundle, verify_bundle
 from poolsieve.cli.bundles import app
 from poolsieve.engines import compare_engines, open_engine
 from poolsieve.export import export_run, quantising
-from poolsieve.export.distilled_glance import distil_glance
 from poolsieve.export.joining import join_bundles
 from poolsieve.export.quantising import quantise_bundle
 from poolsieve.images.datasets import load_dataset
@@ -173,8 +172,6 @@ def test_what_cannot_be_is_refused(floating, int8, task, tmp_path):
         quantise_bundle(int8.path, task, new, reporter=QUIET)
     with pytest.raises(ValueError, match="exists already"):
         quantise_bundle(floating.path, task, int8.path, reporter=QUIET)
-    with pytest.raises(ValueError, match="distil the bundle that it was made of"):
-        distil_glance(int8.path, task, new, work=tmp_path / "work", reporter=QUIET)
     with pytest.raises(ValueError, match="join the bundles before that"):
         join_bundles(int8.path, int8.path, task, new, reporter=QUIET)
     assert not new.exists()

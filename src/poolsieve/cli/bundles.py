@@ -190,47 +190,6 @@ def record(
 
 
 @app.command()
-def distil(
-    bundle: BundleArgument,
-    data: LabelledImages,
-    out: Annotated[Path, typer.Option(help="Folder of the new bundle; must be new.", show_default=False)],
-    work: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of checkpoints, from which the same command goes on.", show_default="OUT.training"
-        ),
-    ] = None,
-    epochs: Annotated[int, typer.Option(help="Epochs of balanced images, each drawn anew.", min=1)] = 10,
-    learning_rate: Annotated[float, typer.Option(help="Its peak.", min=1e-7)] = 5e-4,
-    compile_network: Annotated[
-        bool, typer.Option("--compile", help="Let torch compile the steps; needs a C++ compiler.")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Decides which views are drawn.")] = 0,
-    flagged: FlaggedFolders = None,
-    clear: ClearFolders = None,
-) -> None:
-    """Let a bundle's individual network teach its glance (needs the extra `train`).
-
-    Makes a new bundle with a better glance, recorded and planned anew; if none is better, it says so.
-    """
-    from poolsieve.export.distilled_glance import distil_glance
-
-    changed = distil_glance(
-        bundle,
-        data,
-        out,
-        work=work or out.with_name(f"{out.name}.training"),
-        epochs=epochs,
-        learning_rate=learning_rate,
-        seed=seed,
-        compile_network=compile_network,
-        flagged=flagged or (),
-        clear=clear or (),
-    )
-    _print_description(changed)
-
-
-@app.command()
 def join(
     whole: Annotated[
         str, typer.Argument(help="Bundle whose individual network tests images.", show_default=False)

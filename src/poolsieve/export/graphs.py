@@ -23,7 +23,7 @@ from poolsieve.bundles.config import (
     pooled_graph,
 )
 from poolsieve.bundles.graph_specs import GraphSpec, TensorSpec, graph_specs
-from poolsieve.networks import GlanceNetwork, PooledNetwork, Preprocessing
+from poolsieve.networks import PooledNetwork, Preprocessing
 from poolsieve.networks.trained import TrainedModel
 from poolsieve.networks.weights import copied_tensors
 
@@ -85,16 +85,6 @@ def export_graphs(model: TrainedModel, config: BundleConfig, precision: WeightPr
         modules[GLANCE_GRAPH] = _Front(model.glance, model.backbone.preprocessing)
     specs = graph_specs(config)
     return {file: _export(modules[file].eval(), specs[file], precision) for file in specs}
-
-
-def export_glance(network: GlanceNetwork, preprocessing: Preprocessing, config: BundleConfig) -> bytes:
-    """The graph of a glance for a bundle; the network's weights become what the bundle can store."""
-    if config.precision == "int8":
-        raise ValueError("int8 graphs are made of others (`poolsieve bundles quantise`), not exported")
-    network.eval()
-    if config.precision == "fp16":
-        _round_weights(network)
-    return _export(_Front(network, preprocessing), graph_specs(config)[GLANCE_GRAPH], config.precision)
 
 
 class _Front(nn.Module):

@@ -49,7 +49,8 @@ class Teacher:
         if (config.input_size, config.squaring) != (input_size, resize_mode):
             raise ValueError(
                 f"{self.bundle.path} takes images of {config.input_size} pixels ({config.squaring}), but "
-                f"what it is to teach takes {input_size} ({resize_mode}); train both alike"
+                f"what it is to teach takes {input_size} ({resize_mode}); train both alike "
+                "(--stretch, --pad, --input-size)"
             )
 
     @cached_property
@@ -58,15 +59,10 @@ class Teacher:
 
     def logits(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """How bad images look.  # (n, S, S, 3) -> (n,)."""
-        return taught_logits(self._engine, pixels)
-
-
-def taught_logits(engine: Engine, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Logits of an engine's individual network that images are bad.  # (n, S, S, 3) -> (n,)."""
-    seen = pixels if engine.bundle.config.joined else engine.front(pixels).features
-    logits = engine.individual(seen).logits
-    margins: NDArray[np.float32] = np.subtract(logits[:, 1], logits[:, 0])
-    return margins
+        seen = pixels if self.bundle.config.joined else self._engine.front(pixels).features
+        logits = self._engine.individual(seen).logits
+        margins: NDArray[np.float32] = np.subtract(logits[:, 1], logits[:, 0])
+        return margins
 
 
 def taught_loss(logits: Tensor, taught: Tensor, labelled: Tensor) -> Tensor:
