@@ -2,8 +2,10 @@
 
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import planted
 from planted import WAYS, Doubting, moderator_by, planted_bundle, planted_plans
@@ -24,11 +26,13 @@ class PlantedOpening:
         way: One of `planted.WAYS`.
         delay: Seconds that every chunk takes more.
         notes: A folder in which workers leave their process numbers.
+        options: What a command was asked for, which is kept with the run.
     """
 
     way: str = "adaptive"
     delay: float = 0.0
     notes: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def choose(self):
         bundle = planted_bundle()

@@ -14,6 +14,7 @@ from poolsieve import __version__
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/poolsieve"
+EDITION = Path("poolsieve/bundles/shipped/firearms/int8")
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,8 @@ def wheel(tmp_path_factory):
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    (source / "src" / EDITION).mkdir(exist_ok=True)  # bundles may hold folders
+    (source / "src" / EDITION / "held").touch()
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     command += ["--wheel-dir", out, source]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -60,6 +63,7 @@ def test_every_file_of_the_package_is_in_the_wheel(wheel):
         and file.relative_to(PACKAGE.parent) not in held
     ]
     assert not missing
+    assert EDITION / "held" in held
     assert {"onnx", "html", "css", "js", "mako"} <= {path.suffix[1:] for path in held}
 
 

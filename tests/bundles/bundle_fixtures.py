@@ -1,8 +1,15 @@
 """A tiny trained run and its bundle, for tests of bundles and of export."""
 
+import json
+import os
+import shutil
+
 import pytest
 import torch
-from altered_bundles import copy_bundle
+from altered_bundles import change_config, copy_bundle
+
+from poolsieve.bundles.config import EDITIONS
+from poolsieve.export.bundle_writing import add_edition
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +34,15 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def holder(folder, tmp_path):
+    """A copy of a bundle that holds both editions; their graphs are its own."""
+    for edition, changes in (("int8", {"precision": "int8"}), ("binary", {"readings": "binary"})):
+        draft, others = tmp_path / edition, shutil.ignore_patterns(*EDITIONS)
+        shutil.copytree(folder, draft, copy_function=os.link, ignore=others)
+        files = json.loads((draft / "config.json").read_text())["files"]
+        change_config(draft, files={name: files[name] for name in files if "/" not in name}, **changes)
+        add_edition(folder, edition, draft)
+    return folder

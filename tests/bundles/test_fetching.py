@@ -1,8 +1,11 @@
+import shutil
+
 import boto3
 import pytest
+from altered_bundles import put, sign
 from s3_server import CREDENTIALS, running_server
 
-from poolsieve.bundles import load_bundle
+from poolsieve.bundles import load_bundle, verify_bundle
 from poolsieve.bundles.loading import SHIPPED
 from poolsieve.images import locations
 
@@ -52,6 +55,55 @@ def test_a_bundle_whose_files_do_not_fit_its_configuration_is_refused_and_not_ke
     finally:
         store.put_object(Bucket="bundles", Key="v1/cars/front.onnx", Body=graph)
     load_bundle("s3://bundles/v1/cars")
+
+
+@pytest.fixture
+def stored(store, holder):
+    """Puts a bundle that holds editions into the bucket, as it is then; gives its name there."""
+
+    def put_there(name):
+        for file in holder.rglob("*"):
+            if file.is_file():
+                key = f"{name}/{file.relative_to(holder).as_posix()}"
+                store.put_object(Bucket="bundles", Key=key, Body=file.read_bytes())
+        return f"s3://bundles/{name}"
+
+    return put_there
+
+
+def test_a_bundle_comes_with_its_editions(stored, holder):
+    fetched = load_bundle(stored("whole"))
+    assert verify_bundle(fetched.path) == []
+    assert fetched.hash == load_bundle(holder).hash
+    for edition in ("int8", "binary"):
+        assert fetched.edition(edition).hash == load_bundle(holder).edition(edition).hash
+        assert fetched.edition(edition).name == "whole"
+
+
+def test_a_damaged_edition_is_refused_and_nothing_kept(stored, holder, cache):
+    put(holder / "int8" / "head.onnx", (holder / "int8" / "front.onnx").read_bytes())
+    name = stored("damaged")
+    with pytest.raises(ValueError, match=rf"{name}/int8/head\.onnx"):
+        load_bundle(name)
+    assert not list(cache.rglob("*.onnx"))
+
+
+@pytest.mark.parametrize("content", [b"[" * 99999, b"{}", b"no json"])
+def test_an_edition_that_says_nothing_of_itself_is_refused(stored, holder, content):
+    put(holder / "int8" / "config.json", content)
+    sign(holder, "int8/config.json")
+    name = stored(f"foreign-{len(content)}")
+    with pytest.raises(ValueError, match=rf"{name}/int8/config\.json: "):
+        load_bundle(name)
+
+
+def test_editions_of_editions_are_not_followed(stored, holder, cache):
+    shutil.copytree(holder / "binary", holder / "int8" / "binary")
+    sign(holder / "int8", "binary/config.json")
+    sign(holder, "int8/config.json")
+    with pytest.raises(ValueError, match="an edition holds no editions itself"):
+        load_bundle(stored("nested"))
+    assert not list(cache.rglob("*.onnx"))
 
 
 def test_a_folder_without_a_bundle_is_said_to_be_none(store):

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from bundle_fixtures import folder, holder, tiny_bundle  # noqa: F401
 from planted import write_images
 from planted_command import load_planted
 from typer.testing import CliRunner

@@ -21,7 +21,9 @@ from poolsieve.review.finished_run import open_run
 def command(monkeypatch):
     """The command in this process; its workers open planted networks."""
     monkeypatch.setattr(
-        distributed, "BundleOpening", lambda bundle, options: PlantedOpening(options["scheme"])
+        distributed,
+        "BundleOpening",
+        lambda bundle, options: PlantedOpening(options["scheme"], options=options),
     )
 
     def call(*arguments):

@@ -1,5 +1,5 @@
 import pytest
-from bundle_fixtures import one_thread  # noqa: F401
+from bundle_fixtures import folder, holder, one_thread, tiny_bundle  # noqa: F401
 from made_bundles import CASES
 
 

@@ -76,10 +76,10 @@ def test_with_networks_that_are_always_right_all_is_found_at_the_cost_of_the_law
     found = ImageTally.count(context.mixture, run.flags).detection()
     n, meter = len(context.mixture), run.meter
     assert found.sensitivity.value == 1
-    if name in ("comp", "ncomp-2") and prevalence > 0.01:
+    if name.startswith(("comp", "ncomp-2")) and prevalence > 0.01:
         # Where most pools of a clear image hold a bad one, binary group testing must flag it.
         assert found.specificity.value < 1
-    elif name == "ncomp-2":
+    elif name.startswith("ncomp-2"):
         assert found.specificity.value > 0.99
     else:
         # A one-shot reading does not always have one explanation only.

@@ -1,1 +1,1 @@
-from bundle_fixtures import folder, one_thread, tiny_bundle, tiny_run  # noqa: F401
+from bundle_fixtures import folder, holder, one_thread, tiny_bundle, tiny_run  # noqa: F401

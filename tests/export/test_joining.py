@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from altered_bundles import change_config, copy_bundle
 from drawn_shapes import SHORT_SETTINGS, draw_task, small_backbone
 from typer.testing import CliRunner
 
@@ -13,6 +14,7 @@ from poolsieve.bundles import load_bundle, verify_bundle
 from poolsieve.cli.bundles import app
 from poolsieve.engines import compare_engines, open_engine
 from poolsieve.export import export_run
+from poolsieve.export.bundle_writing import add_edition
 from poolsieve.export.joining import join_bundles
 from poolsieve.export.quantising import quantise_bundle
 from poolsieve.images.datasets import load_dataset
@@ -130,6 +132,16 @@ def test_individual_verdicts_are_those_of_the_bundle_that_tests(parts, joined, t
         for bundle in (parts[0], joined)
     ]
     assert found[0] == found[1]
+
+
+def test_editions_of_its_parts_are_left_out(parts, joined, task, tmp_path):
+    small = copy_bundle(parts[1].path, tmp_path / "small")
+    draft = copy_bundle(small, tmp_path / "draft")
+    change_config(draft, readings="binary")
+    add_edition(small, "binary", draft)
+    made = join_bundles(parts[0].path, small, task, tmp_path / "both", reporter=QUIET)
+    assert made.hash == joined.hash
+    assert {file.name for file in made.path.iterdir()} == {file.name for file in joined.path.iterdir()}
 
 
 def test_plans_are_made_for_it(joined):

@@ -7,6 +7,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from altered_bundles import change_config, copy_bundle
 from drawn_shapes import SHORT_SETTINGS, draw_task, small_backbone
 from onnx import TensorProto, numpy_helper
 from typer.testing import CliRunner
@@ -15,6 +16,7 @@ from poolsieve.bundles import load_bundle, verify_bundle
 from poolsieve.cli.bundles import app
 from poolsieve.engines import compare_engines, open_engine
 from poolsieve.export import export_run, quantising
+from poolsieve.export.bundle_writing import add_edition
 from poolsieve.export.joining import join_bundles
 from poolsieve.export.quantising import quantise_bundle
 from poolsieve.images.datasets import load_dataset
@@ -166,10 +168,45 @@ def test_networks_that_see_less_are_refused(floating, task, tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_bundle_holds_it_as_its_edition(floating, int8, task, tmp_path):
+    folder = copy_bundle(floating.path, tmp_path / "shapes")
+    run = CliRunner().invoke(app, ["quantise", str(folder), str(task), "--images", "60"])
+    assert run.exit_code == 0, run.output
+    bundle = load_bundle(folder)
+    edition = bundle.edition("int8")
+    assert verify_bundle(folder) == [] and edition.has_recordings
+    for graph in int8.config.graphs:  # as it is made on its own
+        assert edition.read(graph) == int8.read(graph)
+    assert not list(folder.glob(".*"))
+    judge = Moderator.load(folder, scheme="individual", threads=1, seed=0, precision="int8")
+    alone = Moderator.load(int8.path, scheme="individual", threads=1, seed=0)
+    images = task / "test" / "flagged"
+    assert [one.score for one in judge.moderate(images)] == [one.score for one in alone.moderate(images)]
+
+
+def test_editions_are_left_out_of_what_is_made_of_a_bundle_and_replaced_in_it(floating, task, tmp_path):
+    folder = copy_bundle(floating.path, tmp_path / "shapes")
+    draft = copy_bundle(folder, tmp_path / "draft")
+    change_config(draft, readings="binary")
+    binary = add_edition(folder, "binary", draft)
+    (folder / ".int8.part").mkdir()  # of a command that was killed
+    with pytest.raises(ValueError, match="an edition, which holds none itself"):
+        quantise_bundle(binary.path, task, images=20, reporter=QUIET)
+    made = [quantise_bundle(folder, task, images=number, reporter=QUIET) for number in (20, 40)]
+    held = load_bundle(folder)
+    assert held.config.editions == ("int8", "binary")
+    assert held.edition("int8").hash == made[1].hash != made[0].hash
+    assert verify_bundle(folder) == []
+    alone = quantise_bundle(folder, task, tmp_path / "new", images=20, reporter=QUIET)
+    assert alone.config.editions == () and not (alone.path / "binary").exists()
+
+
 def test_what_cannot_be_is_refused(floating, int8, task, tmp_path):
     new = tmp_path / "new"
     with pytest.raises(ValueError, match="int8 already"):
         quantise_bundle(int8.path, task, new, reporter=QUIET)
+    with pytest.raises(ValueError, match="firearms is not to be changed; give --out"):
+        quantise_bundle("firearms", task, reporter=QUIET)
     with pytest.raises(ValueError, match="exists already"):
         quantise_bundle(floating.path, task, int8.path, reporter=QUIET)
     with pytest.raises(ValueError, match="join the bundles before that"):

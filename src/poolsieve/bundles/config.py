@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from poolsieve.bundles.training_shapes import TrainingShapes
 from poolsieve.designs.pool_pairs import check_pairs
@@ -19,8 +19,10 @@ CALIBRATION_FILE = "calibration.json"
 CARD_FILE = "README.md"
 RECORDINGS_FILE = "recordings.safetensors"
 PLANS_FILE = "plans.json"
-OPTIONAL_FILES = frozenset({WEIGHTS_FILE, RECORDINGS_FILE, PLANS_FILE})
-"""The weights, which an export may leave out, and what `poolsieve bundles record` adds."""
+Edition = Literal["int8", "binary"]
+"""Bundles of the same task that a bundle may hold, each in a folder of this name: one whose networks compute
+in int8, and one whose pooled networks were trained to tell whether any image is bad."""
+EDITIONS: tuple[Edition, ...] = get_args(Edition)
 OUTLIER_FILE = "outliers.safetensors"
 FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH = "front.onnx", "head.onnx", "individual.onnx"
 GLANCE_GRAPH = "glance.onnx"
@@ -33,6 +35,15 @@ WeightPrecision = Literal["fp32", "fp16"]
 """How the weights of a training run may be stored."""
 BundlePrecision = Literal["fp32", "fp16", "int8"]
 PoolReadings = Literal["counts", "binary"]
+
+
+def edition_file(edition: Edition) -> str:
+    """The file of an edition that stands for all of it, as it holds the hashes of its other files."""
+    return f"{edition}/{CONFIG_FILE}"
+
+
+OPTIONAL_FILES = frozenset({WEIGHTS_FILE, RECORDINGS_FILE, PLANS_FILE, *map(edition_file, EDITIONS)})
+"""The weights, which an export may leave out, what `poolsieve bundles record` adds, and editions."""
 
 
 def pooled_graph(pool_size: int) -> str:
@@ -158,6 +169,23 @@ class BundleConfig:
     def counting_graph(self, pool_size: int) -> str:
         """File of the graph that counts in pools of that size."""
         return pooled_graph(self.pool_sizes[-1] if self.counting == "shared" else pool_size)
+
+    @property
+    def editions(self) -> tuple[Edition, ...]:
+        """Names of the editions that the bundle holds."""
+        return tuple(edition for edition in EDITIONS if edition_file(edition) in self.files)
+
+    def check_edition(self, edition: Edition, config: BundleConfig) -> None:
+        """Raise ValueError if a configuration cannot be that of an edition of this bundle."""
+        if config.editions:
+            raise ValueError("an edition holds no editions itself")
+        what: Literal["precision", "readings"] = "precision" if edition == "int8" else "readings"
+        if getattr(config, what) != edition:
+            raise ValueError(f"{what} is {getattr(config, what)!r}, but must be {edition!r}")
+        for name in ("task", "kind", "input_size", "squaring", "pool_sizes"):
+            own, other = getattr(self, name), getattr(config, name)
+            if own != other:
+                raise ValueError(f"{name} is {other!r}, but the bundle that holds it has {own!r}")
 
     @property
     def graphs(self) -> tuple[str, ...]:

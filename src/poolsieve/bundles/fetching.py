@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from poolsieve.bundles.config import CONFIG_FILE, BundleConfig
+from poolsieve.bundles.config import CONFIG_FILE, BundleConfig, edition_file
 from poolsieve.images.locations import Location
 
 _LARGEST_CONFIG = 10_000_000
@@ -31,11 +31,9 @@ def fetch_bundle(name: str) -> Path:
     folder = Location(name)
     try:
         data = (folder / CONFIG_FILE).read_bytes(_LARGEST_CONFIG)
-        config = BundleConfig.from_json(json.loads(data))
     except FileNotFoundError:
         raise ValueError(f"{name} is no bundle: it has no {CONFIG_FILE}") from None
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{folder / CONFIG_FILE}: {error}") from None
+    config = _parsed(data, folder / CONFIG_FILE)
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     place = Path(home) / "poolsieve" / "bundles" / hashlib.sha256(data).hexdigest()
     target = place / (name.rstrip("/").rpartition("/")[2] or "bundle")
@@ -45,11 +43,7 @@ def fetch_bundle(name: str) -> Path:
     with tempfile.TemporaryDirectory(dir=place) as temporary:
         copy = Path(temporary) / "bundle"
         copy.mkdir()
-        for file, record in config.files.items():  # names are those that a bundle has, and no paths
-            content = (folder / file).read_bytes(record.bytes)
-            if hashlib.sha256(content).hexdigest() != record.sha256:
-                raise ValueError(f"{folder / file} is damaged: its hash is not the one in {CONFIG_FILE}")
-            (copy / file).write_bytes(content)
+        _copy(folder, copy, config)
         (copy / CONFIG_FILE).write_bytes(data)
         try:
             copy.rename(target)
@@ -58,3 +52,28 @@ def fetch_bundle(name: str) -> Path:
                 raise
             shutil.rmtree(copy)
     return target
+
+
+def _parsed(data: bytes, file: Location) -> BundleConfig:
+    try:
+        return BundleConfig.from_json(json.loads(data))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file}: {error}") from None
+
+
+def _copy(folder: Location, copy: Path, config: BundleConfig) -> None:
+    """Write the files of a bundle, but its configuration, into a folder; those of its editions too."""
+    for file, record in config.files.items():  # names are those that a bundle has, and no other paths
+        content = (folder / file).read_bytes(record.bytes)
+        if hashlib.sha256(content).hexdigest() != record.sha256:
+            raise ValueError(f"{folder / file} is damaged: its hash is not the one in {CONFIG_FILE}")
+        (copy / file).parent.mkdir(exist_ok=True)
+        (copy / file).write_bytes(content)
+    for edition in config.editions:
+        there = folder / edition_file(edition)
+        inner = _parsed((copy / edition_file(edition)).read_bytes(), there)
+        try:
+            config.check_edition(edition, inner)  # so that editions of editions are not followed
+        except ValueError as error:
+            raise ValueError(f"{there}: {error}") from None
+        _copy(folder / edition, copy / edition, inner)

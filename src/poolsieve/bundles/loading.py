@@ -14,11 +14,14 @@ import numpy as np
 from poolsieve.bundles.config import (
     CALIBRATION_FILE,
     CONFIG_FILE,
+    EDITIONS,
     OUTLIER_FILE,
     PLANS_FILE,
     RECORDINGS_FILE,
     WEIGHTS_FILE,
     BundleConfig,
+    Edition,
+    edition_file,
 )
 from poolsieve.bundles.graph_specs import GraphSpec, graph_specs
 from poolsieve.bundles.onnx_reading import read_onnx
@@ -50,8 +53,25 @@ class Bundle:
 
     @property
     def name(self) -> str:
-        """Name of the folder."""
-        return self.path.name
+        """Name of the folder; that of the bundle which holds it, if it is an edition."""
+        return self.path.name if edition_of(self.path) is None else self.path.parent.name
+
+    def edition(self, edition: Edition) -> Bundle:
+        """A bundle that it holds, checked whole.
+
+        Raises:
+            ValueError: It does not hold it, or not the one that it was made with.
+        """
+        if edition not in self.config.editions:
+            raise ValueError(
+                f"{self.path} holds no {edition} edition; it has {', '.join(self.config.editions) or 'none'}"
+            )
+        found = load_bundle(self.path / edition)
+        if found.hash != self.config.files[edition_file(edition)].sha256:
+            raise ValueError(
+                f"{found.path / CONFIG_FILE} has changed since the bundle was loaded; load it anew"
+            )
+        return found
 
     @property
     def has_weights(self) -> bool:
@@ -82,7 +102,7 @@ class Bundle:
 
 
 def load_bundle(path_or_name: str | os.PathLike[str]) -> Bundle:
-    """Load a bundle after checking all of it.
+    """Load a bundle after checking all of it; an edition that it holds is checked when that is loaded.
 
     Args:
         path_or_name: A folder, also in an object store, or the name of a bundle that comes with the package.
@@ -102,7 +122,7 @@ def load_bundle(path_or_name: str | os.PathLike[str]) -> Bundle:
 
 
 def verify_bundle(path_or_name: str | os.PathLike[str]) -> list[str]:
-    """Check a bundle as `load_bundle` does, but go on after a problem.
+    """Check a bundle as `load_bundle` does, but go on after a problem, and check the editions it holds too.
 
     Returns:
         All problems, each naming its file; none if the bundle is whole.
@@ -112,7 +132,7 @@ def verify_bundle(path_or_name: str | os.PathLike[str]) -> list[str]:
         config = read_config(folder)
     except ValueError as error:
         return [str(error)]
-    return list(_problems(folder, config))
+    return list(_problems(folder, config, editions=True))
 
 
 def find_bundle(path_or_name: str | os.PathLike[str]) -> Path:
@@ -129,12 +149,23 @@ def find_bundle(path_or_name: str | os.PathLike[str]) -> Path:
     given = Path(path_or_name)
     if given.is_dir():
         return given.resolve()
-    shipped = SHIPPED / given
-    if len(given.parts) == 1 and shipped.is_dir():
+    shipped, named = SHIPPED / given, given.parent if given.name in EDITIONS else given
+    if len(named.parts) == 1 and shipped.is_dir():
         return shipped
     names = [folder.name for folder in list_bundles()]
     there = f"the package has {', '.join(names)}" if names else "the package comes with none"
     raise ValueError(f"no bundle {os.fspath(path_or_name)!r}: there is no such folder, and {there}")
+
+
+def edition_of(folder: Path) -> Edition | None:
+    """Which edition a folder is of the bundle in the folder around it; None if that holds no such edition."""
+    if folder.name not in EDITIONS or not (folder.parent / CONFIG_FILE).is_file():
+        return None
+    try:
+        held = read_config(folder.parent).editions
+    except ValueError:  # of a training run, or damaged: no bundle that could hold anything
+        return None
+    return next((edition for edition in held if edition == folder.name), None)
 
 
 def list_bundles(search: Iterable[str | os.PathLike[str]] = ()) -> list[Path]:
@@ -184,9 +215,9 @@ def read_checked(folder: Path, config: BundleConfig, name: str) -> bytes:
     return data
 
 
-def _problems(folder: Path, config: BundleConfig) -> Iterator[str]:
-    """All that is wrong with the files, one file after the other."""
-    specs = graph_specs(config)
+def _problems(folder: Path, config: BundleConfig, *, editions: bool = False) -> Iterator[str]:
+    """All that is wrong with the files, one file after the other; with those inside of editions if wanted."""
+    specs, held = graph_specs(config), {edition_file(edition): edition for edition in EDITIONS}
     for name in config.files:
         try:
             data = read_checked(folder, config, name)
@@ -206,6 +237,11 @@ def _problems(folder: Path, config: BundleConfig) -> Iterator[str]:
                 _check_recordings(data, config)
             elif name == PLANS_FILE:
                 _check_plans(data)
+            elif name in held:
+                edition = BundleConfig.from_json(json.loads(data))
+                config.check_edition(held[name], edition)
+                if editions:
+                    yield from _problems(folder / held[name], edition)
         except (ValueError, RecursionError) as error:
             yield f"{folder / name}: {error}"
     for file in sorted(folder.glob("*.onnx")):

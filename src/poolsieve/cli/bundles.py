@@ -21,6 +21,7 @@ from poolsieve.cli.shared_options import (
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
+    from poolsieve.bundles.config import BundleConfig
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -49,10 +50,10 @@ def list_command(
     for path in found:
         try:
             config = read_config(path)
+            size = _bytes(path, config)
         except ValueError as error:
             broken.append(str(error))
             continue
-        size = sum(record.bytes for record in config.files.values())
         pools = ", ".join(map(str, config.pool_sizes))
         table.add_row(_location(path), config.task, config.backbone, pools, f"{size / 1e6:.1f}")
     if table.row_count:
@@ -97,11 +98,14 @@ def verify(
     for bundle in bundles:
         found = verify_bundle(bundle)
         if not found:
-            found = plan_problems(load_bundle(bundle))
-        if not found and run:
-            comparison = compare_engines(load_bundle(bundle))
-            typer.echo(f"{bundle}: {comparison}")
-            found += [f"{bundle}: {line}" for line in comparison.problems()]
+            loaded = load_bundle(bundle)
+            editions = {f"{bundle}/{name}": loaded.edition(name) for name in loaded.config.editions}
+            for name, part in {bundle: loaded, **editions}.items():
+                found += plan_problems(part)
+                if run and not found:
+                    comparison = compare_engines(part)
+                    typer.echo(f"{name}: {comparison}")
+                    found += [f"{name}: {line}" for line in comparison.problems()]
         if not found:
             typer.echo(f"{bundle}: whole")
         problems += found
@@ -160,33 +164,37 @@ def record(
     cpus_per_worker: Annotated[float, typer.Option(help="--on ray: processors of an actor.")] = 1.0,
     gpus_per_worker: Annotated[float, typer.Option(help="--on ray: GPUs of an actor.")] = 0.0,
 ) -> None:
-    """Run a bundle on labelled images and keep what it says, so that `poolsieve plan` can plan with it."""
+    """Run a bundle on labelled images and keep what it says, so that `poolsieve plan` can plan with it.
+
+    The editions that it holds are run, too.
+    """
     from contextlib import closing, nullcontext
 
+    from poolsieve.bundles import find_bundle, load_bundle, read_config
     from poolsieve.export.recording import record_bundle
 
-    networks: Any = nullcontext()
-    if on == "ray":
-        from poolsieve.bundles.loading import find_bundle
-        from poolsieve.distributed.ray_networks import RayNetworks
-        from poolsieve.distributed.ray_workers import RayResources
+    folder = find_bundle(bundle)
+    for place in (folder, *(folder / edition for edition in read_config(folder).editions)):
+        networks: Any = nullcontext()
+        if on == "ray":
+            from poolsieve.distributed.ray_networks import RayNetworks
+            from poolsieve.distributed.ray_workers import RayResources
 
-        resources = RayResources(ray_address, cpus_per_worker, gpus_per_worker)
-        there = str(find_bundle(bundle).absolute())
-        networks = closing(RayNetworks(there, engine, workers, threads, resources))
-    with networks as opened:
-        changed = record_bundle(
-            bundle,
-            data,
-            split=split,
-            engine=engine,
-            threads=threads,
-            seed=seed,
-            flagged=flagged or (),
-            clear=clear or (),
-            networks=opened,
-        )
-    _print_description(changed)
+            resources = RayResources(ray_address, cpus_per_worker, gpus_per_worker)
+            networks = closing(RayNetworks(str(place.absolute()), engine, workers, threads, resources))
+        with networks as opened:
+            record_bundle(
+                place,
+                data,
+                split=split,
+                engine=engine,
+                threads=threads,
+                seed=seed,
+                flagged=flagged or (),
+                clear=clear or (),
+                networks=opened,
+            )
+    _print_description(load_bundle(folder))
 
 
 @app.command()
@@ -229,7 +237,13 @@ def join(
 def quantise(
     bundle: BundleArgument,
     data: LabelledImages,
-    out: Annotated[Path, typer.Option(help="Folder of the new bundle; must be new.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the new bundle; must be new. Without it, the bundle holds the new one as its "
+            "int8 edition, which `moderate` and `serve` take where the processor gains by it."
+        ),
+    ] = None,
     images: Annotated[
         int, typer.Option(help="Training images that show how large numbers get; half are bad.", min=2)
     ] = 200,
@@ -251,10 +265,21 @@ def quantise(
 
 @app.command()
 def replan(bundle: BundleArgument) -> None:
-    """Make a bundle's plans anew from its recordings, as after an update that changed how plans are made."""
+    """Make a bundle's plans anew from its recordings, as after an update that changed how plans are made.
+
+    The plans of editions that it holds are made anew, too.
+    """
     from poolsieve.export.recording import replan_bundle
 
     _print_description(replan_bundle(bundle))
+
+
+def _bytes(folder: Path, config: BundleConfig) -> int:
+    """Size of a bundle's files, with those of its editions."""
+    from poolsieve.bundles import read_config
+
+    own = sum(record.bytes for record in config.files.values())
+    return own + sum(_bytes(folder / name, read_config(folder / name)) for name in config.editions)
 
 
 def _location(path: Path) -> str:
@@ -271,7 +296,6 @@ def _print_description(bundle: Bundle) -> None:
 def _description(bundle: Bundle) -> list[tuple[str, str]]:
     config, calibration = bundle.config, bundle.calibration
     cost = config.cost
-    size = sum(record.bytes for record in config.files.values())
     one_network = ", counted by one network" if config.counting == "shared" else ""
     lines = [
         ("bundle", str(bundle.path)),
@@ -309,6 +333,7 @@ def _description(bundle: Bundle) -> list[tuple[str, str]]:
         *lines,
         ("recordings", recorded),
         ("model card", f"poolsieve bundles show {_location(bundle.path)} --card"),
-        ("files", f"{len(config.files) + 1}, {size / 1e6:.1f} MB, weights {config.precision}"),
+        *[("edition", f"{name}: poolsieve bundles show {bundle.path / name}") for name in config.editions],
+        ("files", f"{_bytes(bundle.path, config) / 1e6:.1f} MB, weights {config.precision}"),
         ("made by", ", ".join(f"{name} {version}" for name, version in config.versions.items())),
     ]

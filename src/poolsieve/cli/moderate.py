@@ -131,9 +131,12 @@ def moderate(
         int | None, typer.Option(help="Images or pools that go through a network at once.")
     ] = None,
     precision: Annotated[
-        Literal["fp32", "low"],
-        typer.Option(help="low: half precision, where engine and processor have it."),
-    ] = "fp32",
+        Literal["auto", "fp32", "low", "int8"],
+        typer.Option(
+            help="low: half precision, where engine and processor have it; int8: the bundle's int8 edition; "
+            "auto: int8 where there is one and the processor gains by it, else (and with --plan) fp32."
+        ),
+    ] = "auto",
     on: Annotated[
         Literal["local", "ray"] | None,
         typer.Option(
@@ -246,15 +249,17 @@ def moderate(
             run_source.files.check_absent()
         run_source.files.remove_temporary()
         given_seed = earlier["seed"] if earlier is not None and seed is None else seed
+        if earlier is not None and precision == "auto":  # as it was settled then
+            options["precision"] = earlier.get("precision", precision)
         moderator = Moderator.load(bundle, seed=given_seed, threads=threads, **options)
         header = {
             "source": source,
             "column": column,
+            "precision": _settled(moderator, options["precision"]),  # another would say nearly the same
             "bundle": moderator.bundle.hash,
             "scheme": moderator.description,
             "seed": moderator.seed,
             "frames": frames,
-            "precision": precision,  # another engine would say the same, half precision not quite
         }
         log = VerdictLog.resume(out, header) if resume else VerdictLog.begin(out, header, replace=force)
         own = run_source.own_outputs()
@@ -278,6 +283,13 @@ def moderate(
         say(errors, line)
     if moderator.totals.errors:
         raise typer.Exit(SOME_FAILED)
+
+
+def _settled(moderator: Moderator, precision: str) -> str:
+    """The precision of a run as it stands in its log."""
+    if precision == "low":
+        return precision
+    return "int8" if moderator.bundle.config.precision == "int8" else "fp32"
 
 
 def _target(within: float | None, sensitivity: float | None, specificity: float | None) -> Target | None:

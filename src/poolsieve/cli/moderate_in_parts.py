@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -58,11 +58,16 @@ def run_in_parts(
     from poolsieve.distributed.driving import PartedRun, open_run
     from poolsieve.images.own_outputs import OwnOutputs
 
-    folder, opening = RunFolder(request.out), BundleOpening(request.bundle, request.options)
+    folder = RunFolder(request.out)
     with _held(folder):
         if request.force and folder.settings() is not None:
             folder.clear()
-        earlier, chosen = folder.settings(), opening.choose()
+        earlier = folder.settings()
+        if earlier is not None and request.options["precision"] == "auto":  # as it was settled then
+            precision = earlier.options["precision"]
+            request = replace(request, options={**request.options, "precision": precision})
+        opening = BundleOpening(request.bundle, request.options)
+        request, chosen = replace(request, options=dict(opening.options)), opening.choose()
         settings = _settings(request, chosen, earlier)
         if earlier is None:
             folder.begin(settings)

@@ -14,6 +14,7 @@ from poolsieve.schemes import Scheme
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
+    from poolsieve.engines import WantedPrecision
     from poolsieve.moderation import Moderator
 
 
@@ -55,10 +56,18 @@ class BundleOpening:
     Attributes:
         bundle: A folder, also in an object store, or the name of a bundle that comes with the package.
         options: Of `Moderator.load`, but for seed and threads; plain values, the target as a dict of its own.
+            A precision of "auto", which is the default, is settled here once, for all processors.
     """
 
     bundle: str
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        from poolsieve.bundles import load_bundle
+
+        if self.options.get("precision", "auto") == "auto":
+            precision, _ = self._settle(load_bundle(self.bundle), "auto")
+            object.__setattr__(self, "options", {**self.options, "precision": precision})
 
     def choose(self) -> Chosen:
         """What will decide, without an engine."""
@@ -66,10 +75,16 @@ class BundleOpening:
 
         of_engine = ("engine", "batch_size", "precision", "frames")
         given = {name: value for name, value in self.options.items() if name not in of_engine}
-        bundle = load_bundle(self.bundle)
+        _, bundle = self._settle(load_bundle(self.bundle), self.options["precision"])
         given["target"] = self._target()
         scheme, target, plan = (given.pop(name, None) for name in ("scheme", "target", "plan"))
         return Chosen(bundle, *choose_scheme(bundle, scheme or AUTO, target, plan, given))
+
+    def _settle(self, bundle: Bundle, precision: WantedPrecision) -> tuple[str, Bundle]:
+        from poolsieve.engines import settle_precision
+
+        engine, planned = self.options.get("engine") or "auto", self.options.get("plan") is not None
+        return settle_precision(bundle, engine, precision, planned=planned)
 
     def _target(self) -> Target | None:
         values = self.options.get("target")

@@ -80,7 +80,7 @@ def ensure_precision(package: str, precision: str, bundle: Bundle | None = None)
     if not outcome.usable and bundle is not None:
         raise ValueError(
             f"{package} cannot compute in {precision} here, as {bundle.path} does: {outcome.words}; use the "
-            "bundle that it was made of"
+            "bundle that it was made of, in precision='fp32'"
         )
     if not outcome.usable:
         raise ValueError(

@@ -9,7 +9,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from poolsieve.schemes import DisjointPools, Scheme, Test, make_scheme
 from poolsieve.schemes.glance_look import Glance
 from poolsieve.schemes.scheme import SCHEMES
 
+Networks = Literal["whole", "half", "binary"]
+"""Networks that methods run: the bundle's own, these at half size, and those of its binary edition."""
 NOT_TUNED = "defaults"
 """What is said of methods that there were no validation images for."""
 EQUAL = 0.01
@@ -49,6 +51,7 @@ class Competitor(ABC):
         name: On the command line and in tables.
         title: In figures.
         half: Whether it looks at images of half the side.
+        binary: Whether it reads the pooled networks of the bundle's binary edition (the paper's BPNN).
         glances: Whether it needs a bundle with a glance.
         planned: Whether it needs a bundle with recordings to plan from.
         by_name: Whether it is run only if it is asked for by its name.
@@ -58,10 +61,16 @@ class Competitor(ABC):
     name: str
     title: str
     half: bool = False
+    binary: bool = False
     glances: bool = False
     planned: bool = False
     by_name: bool = False
     least_pools: int = 1
+
+    @property
+    def networks(self) -> Networks:
+        """Which networks it runs."""
+        return "half" if self.half else "binary" if self.binary else "whole"
 
     @property
     def reads_counts(self) -> bool:
@@ -266,6 +275,11 @@ COMPETITORS: dict[str, Competitor] = {
         TunedDecoder("downsample-classo", "CLasso, half size", half=True, decoder="classo"),
         TunedDecoder("downsample-mip", "MIP, half size", half=True, decoder="mip"),
         TunedDecoder("downsample-bp", "BP soft, half size", half=True, decoder="bp"),
+        FixedScheme("dorfman-binary", "Dorfman, binary", binary=True, scheme="dorfman"),
+        TunedDecoder("comp-binary", "COMP, binary", binary=True, decoder="comp"),
+        TunedDecoder("ncomp-2-binary", "NCOMP-2, binary", binary=True, least_pools=3, decoder="ncomp:t=2"),
+        TunedDecoder("bp-binary", "BP soft, binary", binary=True, decoder="bp"),
+        TunedScheme("adaptive-binary", "Adaptive, binary", binary=True, scheme="adaptive"),
     )
 }
 """All methods by name, in the order in which they are shown."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from poolsieve.calibration import confusion_counts
 from poolsieve.engines.resolution import at_resolution
-from poolsieve.evaluation.competitors import pools_per_image
+from poolsieve.evaluation.competitors import Networks, pools_per_image
 from poolsieve.evaluation.detection_measures import ImageTally
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.experiments import read_names, read_two_objects
@@ -98,6 +98,14 @@ def evaluate(
     if not bundle.has_recordings or plan.by_density:  # recordings are of the bundle's own reading
         competitors = [competitor for competitor in competitors if not competitor.planned]
     binary = bundle.config.readings == "binary"
+    if "binary" not in bundle.config.editions:
+        for competitor in competitors if plan.methods is not None else ():
+            if competitor.binary:
+                raise ValueError(
+                    f"{competitor.name} reads binary networks, but {bundle.name} has no binary edition; "
+                    "train with --readings both, or leave it out"
+                )
+        competitors = [competitor for competitor in competitors if not competitor.binary]
     if plan.methods is None:
         most = pools_per_image(bundle.config.pool_sizes)
         competitors = [
@@ -137,7 +145,9 @@ def evaluate(
             outliers = density_alone(outliers)
             full = recalibrated(full, plan.known_pools, plan.seed, outliers)
         area = _require_knowledge(full.measuring, bundle, plan)
-        sizes = {False: full}
+        networks: dict[Networks, Resolution] = {"whole": full}
+        if any(competitor.binary for competitor in competitors):
+            networks["binary"] = open_at(bundle.edition("binary"))
         if not any(competitor.half for competitor in competitors):
             reason = ""
         elif not reason:
@@ -154,12 +164,12 @@ def evaluate(
                         pools=plan.known_pools,
                         seed=plan.seed,
                     )
-                sizes[True] = recalibrated(half, plan.known_pools, plan.seed, outliers)
+                networks["half"] = recalibrated(half, plan.known_pools, plan.seed, outliers)
             except UnfitFeaturesError as error:
                 reason = str(error)
-        competitors = [competitor for competitor in competitors if competitor.half in sizes]
-        compared = compare(competitors, sizes, plan, reporter)
-        confusions = [_confusion(part, small, plan) for small, part in sizes.items()]
+        competitors = [competitor for competitor in competitors if competitor.networks in networks]
+        compared = compare(competitors, networks, plan, reporter)
+        confusions = [_confusion(part, at == "half", plan) for at, part in networks.items() if at != "binary"]
         two = _two_objects(full, plan) if bundle.outliers is None else None
         kinds = _kinds_of_evidence(full)
         engine_name = full.engine.name
@@ -185,7 +195,7 @@ def evaluate(
                 bundle,
                 plan,
                 words,
-                half=sizes[True].bundle if True in sizes else None,
+                half=networks["half"].bundle if "half" in networks else None,
                 auc=area,
                 kinds=kinds,
                 why_no_half=reason,

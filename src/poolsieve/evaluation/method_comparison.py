@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from poolsieve.evaluation.competitors import Competitor, Setup
+from poolsieve.evaluation.competitors import Competitor, Networks, Setup
 from poolsieve.evaluation.context import EvaluationContext
 from poolsieve.evaluation.detection_measures import ImageTally
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
@@ -45,7 +45,7 @@ class ComparedMethods:
 
 def compare(
     competitors: Sequence[Competitor],
-    sizes: Mapping[bool, Resolution],
+    networks: Mapping[Networks, Resolution],
     plan: EvaluationPlan,
     reporter: Reporter,
 ) -> ComparedMethods:
@@ -53,7 +53,7 @@ def compare(
 
     Args:
         competitors: The methods, individual testing first.
-        sizes: Networks at full resolution (False) and, for methods that need it, at half (True).
+        networks: What each kind of methods runs; "whole" is always there.
         plan: What to do.
         reporter: Told how far it is.
     """
@@ -61,7 +61,7 @@ def compare(
     frontier: list[FrontierPoint] = []
     timings: list[TimingRow] = []
     tallies: dict[str, list[ImageTally]] = {competitor.name: [] for competitor in competitors}
-    full = sizes[False]
+    full = networks["whole"]
     whole = full.bundle.config.cost.whole
     shown = _frontier_prevalences(plan.prevalences)
     steps = [_NEW_POOLS] + [1] * (len(plan.prevalences) - 1)
@@ -79,7 +79,7 @@ def compare(
             ]
             floor = 1.0
             for competitor in competitors:
-                part = sizes[competitor.half]
+                part = networks[competitor.networks]
                 setup = competitor.prepare(part.context(part.tuning, mixtures[0], plan.seed))
                 context = part.context(part.measuring, mixtures[1], plan.seed)
                 run = context.run(setup.scheme)

@@ -8,7 +8,8 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,17 +23,20 @@ from poolsieve.bundles.config import (
     OUTLIER_FILE,
     WEIGHTS_FILE,
     BundleConfig,
+    Edition,
     FileRecord,
     GlanceRecord,
     Kind,
     Squaring,
     WeightPrecision,
+    edition_file,
     read_training_shapes,
 )
-from poolsieve.bundles.loading import Bundle, load_bundle
+from poolsieve.bundles.loading import Bundle, edition_of, load_bundle, read_config
 from poolsieve.bundles.training_shapes import TrainingShapes
 from poolsieve.calibration import Calibration
 from poolsieve.export.card import model_card
+from poolsieve.files import write_atomically
 from poolsieve.outliers import OutlierReadings
 
 if TYPE_CHECKING:
@@ -100,6 +104,11 @@ def export_run(
         )
     if not (run / CALIBRATION_FILE).is_file():
         raise ValueError(f"{run} has no {CALIBRATION_FILE}: finish the run with `poolsieve train` first")
+    both = config["settings"].get("readings") == "both"
+    if both and not (run / "binary" / CALIBRATION_FILE).is_file():
+        raise ValueError(
+            f"the run in {run} is not finished; the same `poolsieve train` command goes on with it"
+        )
     if backbone is None:
         backbone = load_backbone(
             config["backbone"],
@@ -108,21 +117,31 @@ def export_run(
             input_size=config["input_size"],
             shrink=config["shrink"],
         )
-    return save_bundle(
-        out_dir,
-        load_model(run, backbone),
-        Calibration.load(run / CALIBRATION_FILE),
-        task=config["task"],
-        squaring=config["squaring"],
-        shares=config["settings"]["shares"],
-        results=_read_json(run, RESULTS_FILE) if (run / RESULTS_FILE).is_file() else None,
-        settings=config["settings"],
-        outliers=_read_outliers(run) if config["kind"] == "outlier" else None,
-        shapes=read_training_shapes(config),
-        precision=precision,
-        weights=weights,
-        notes=notes,
-    )
+    target = _free_folder(out_dir)
+    editions: dict[Edition, Path] = {}
+    with ExitStack() as held:
+        if both:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            draft = held.enter_context(_draft_of(target))
+            editions["binary"] = draft / "binary"
+            stored: dict[str, Any] = {"precision": precision, "weights": weights, "notes": notes}
+            export_run(run / "binary", editions["binary"], backbone=backbone, **stored)
+        return save_bundle(
+            target,
+            load_model(run, backbone),
+            Calibration.load(run / CALIBRATION_FILE),
+            task=config["task"],
+            squaring=config["squaring"],
+            shares=config["settings"]["shares"],
+            results=_read_json(run, RESULTS_FILE) if (run / RESULTS_FILE).is_file() else None,
+            settings=config["settings"],
+            outliers=_read_outliers(run) if config["kind"] == "outlier" else None,
+            shapes=read_training_shapes(config),
+            precision=precision,
+            weights=weights,
+            notes=notes,
+            editions=editions,
+        )
 
 
 def save_bundle(
@@ -140,6 +159,7 @@ def save_bundle(
     precision: WeightPrecision = "fp32",
     weights: bool = True,
     notes: str = "",
+    editions: Mapping[Edition, Path] | None = None,
 ) -> Bundle:
     """Write networks and their calibration as a bundle.
 
@@ -157,13 +177,12 @@ def save_bundle(
         precision: How weights are stored.
         weights: Whether to put in the weights themselves beside the graphs.
         notes: Markdown for the model card.
+        editions: Bundles on the same disk that are moved into this one.
     """
     require_packages("exporting a bundle", ("torch", "onnx"))
     from poolsieve.export.graphs import export_graphs, weight_file, with_stored_precision
 
-    target = Path(out_dir).resolve()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ValueError(f"{target} exists already and is not an empty folder; give another one")
+    target = _free_folder(out_dir)
     model = with_stored_precision(model, precision)
     kind: Kind = "classification" if outliers is None else "outlier"
     config = _describe(model, task, squaring, shares, precision)
@@ -180,22 +199,36 @@ def save_bundle(
     contents[CARD_FILE] = model_card(config, calibration, results, settings, outliers, notes).encode()
 
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
-    try:
+    with _draft_of(target) as folder:
+        draft = folder / target.name
+        draft.mkdir()
         for name, content in contents.items():
             (draft / name).write_bytes(content)
         calibration.save(draft / CALIBRATION_FILE)
         contents[CALIBRATION_FILE] = (draft / CALIBRATION_FILE).read_bytes()
+        for edition, made in (editions or {}).items():
+            made.replace(draft / edition)
+            contents[edition_file(edition)] = (draft / edition_file(edition)).read_bytes()
         (draft / CONFIG_FILE).write_bytes(config_with(config, contents))
         bundle = load_bundle(draft)
-        draft.chmod(0o755)  # mkdtemp makes it private
         if target.exists():
             target.rmdir()
         draft.replace(target)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
     return replace(bundle, path=target)
+
+
+def _free_folder(out_dir: str | os.PathLike[str]) -> Path:
+    target = Path(out_dir).resolve()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ValueError(f"{target} exists already and is not an empty folder; give another one")
+    return target
+
+
+@contextmanager
+def _draft_of(target: Path) -> Iterator[Path]:
+    """A folder beside a bundle that is to be, for drafts of it."""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.", suffix=".part") as folder:
+        yield Path(folder)
 
 
 def config_with(config: BundleConfig, contents: Mapping[str, bytes]) -> bytes:
@@ -203,6 +236,49 @@ def config_with(config: BundleConfig, contents: Mapping[str, bytes]) -> bytes:
     new = {name: FileRecord(hashlib.sha256(data).hexdigest(), len(data)) for name, data in contents.items()}
     files = {name: dict(vars(record)) for name, record in sorted({**config.files, **new}.items())}
     return (json.dumps({**config.to_json(), "files": files}, indent=2) + "\n").encode()
+
+
+def add_files(folder: Path, config: BundleConfig, contents: Mapping[str, bytes]) -> Bundle:
+    """Add files to a bundle, or replace them; its hash changes, and that of a bundle that holds it."""
+    edition = edition_of(folder)
+    if edition is not None:
+        _enter_edition(folder.parent, edition, None)
+    for name, data in contents.items():
+        write_atomically(folder / name, data)
+    changed = config_with(config, contents)
+    write_atomically(folder / CONFIG_FILE, changed)
+    if edition is not None:
+        _enter_edition(folder.parent, edition, changed)
+    return load_bundle(folder)
+
+
+def add_edition(bundle: Path, edition: Edition, folder: Path) -> Bundle:
+    """Move a bundle into another one as an edition of it; an edition that was there is replaced.
+
+    Args:
+        bundle: The bundle, which is changed.
+        edition: Which edition it becomes.
+        folder: The bundle to be moved, on the same disk.
+
+    Returns:
+        The edition.
+    """
+    _enter_edition(bundle, edition, None)
+    shutil.rmtree(bundle / edition, ignore_errors=True)
+    folder.replace(bundle / edition)
+    _enter_edition(bundle, edition, (bundle / edition_file(edition)).read_bytes())
+    return load_bundle(bundle).edition(edition)
+
+
+def _enter_edition(bundle: Path, edition: Edition, config: bytes | None) -> None:
+    """Write the configuration of a bundle with an edition, or while that changes without it.
+
+    So a bundle is whole at any moment, with the edition or without.
+    """
+    before, file = read_config(bundle), edition_file(edition)
+    files = {name: record for name, record in before.files.items() if name != file}
+    after = config_with(replace(before, files=files), {} if config is None else {file: config})
+    write_atomically(bundle / CONFIG_FILE, after)
 
 
 def require_packages(what: str, packages: Sequence[str], extras: str = "train") -> None:

@@ -23,18 +23,16 @@ from poolsieve.bundles.config import (
     FRONT_GRAPH,
     GLANCE_GRAPH,
     INDIVIDUAL_GRAPH,
+    OPTIONAL_FILES,
     OUTLIER_FILE,
-    PLANS_FILE,
-    RECORDINGS_FILE,
-    WEIGHTS_FILE,
     BundleConfig,
     GlanceRecord,
 )
 from poolsieve.calibration import Calibration, fit_scaling, paired, roc_curve
 from poolsieve.engines import open_engine
-from poolsieve.export.bundle_writing import require_packages
+from poolsieve.export.bundle_writing import add_files, require_packages
 from poolsieve.export.card import model_card
-from poolsieve.export.recording import add_files, labelled_pixels, record_bundle
+from poolsieve.export.recording import labelled_pixels, record_bundle
 from poolsieve.images.datasets import load_dataset
 from poolsieve.outliers import OutlierReadings
 from poolsieve.progress import Reporter
@@ -108,11 +106,10 @@ def join_bundles(
     )
     draft = out.with_name(f".{out.name}.part")
     shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(looks.path, draft)
-    for name in (RECORDINGS_FILE, PLANS_FILE, WEIGHTS_FILE):
-        (draft / name).unlink(missing_ok=True)
+    draft.mkdir(parents=True)
     card = model_card(config, calibration, None, None, outliers, notes).encode()
-    made = add_files(draft, config, {**contents, **_calibrated(draft, calibration), CARD_FILE: card})
+    kept = {name: looks.read(name) for name in config.files}
+    made = add_files(draft, config, {**kept, **contents, **_calibrated(draft, calibration), CARD_FILE: card})
     reporter.line("calibrating the glance on validation images")
     calibration = _with_glance(made, data, seed, flagged, clear)
     card = model_card(config, calibration, None, None, outliers, notes).encode()
@@ -124,7 +121,7 @@ def join_bundles(
 
 def _joined_config(tests: BundleConfig, looks: BundleConfig) -> BundleConfig:
     cost = replace(looks.cost, glance=looks.cost.back + looks.cost.final, individual=tests.cost.whole)
-    dropped = (RECORDINGS_FILE, PLANS_FILE, WEIGHTS_FILE, GLANCE_GRAPH)
+    dropped = {*OPTIONAL_FILES, GLANCE_GRAPH}
     files = {name: record for name, record in looks.files.items() if name not in dropped}
     return replace(looks, cost=cost, files=files, glance=GlanceRecord(looks.shrink, None))
 

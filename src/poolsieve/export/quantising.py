@@ -27,18 +27,18 @@ from poolsieve.bundles.config import (
     GLANCE_GRAPH,
     HEAD_GRAPH,
     INDIVIDUAL_GRAPH,
-    PLANS_FILE,
-    RECORDINGS_FILE,
-    WEIGHTS_FILE,
+    OPTIONAL_FILES,
     pooled_graph,
 )
+from poolsieve.bundles.loading import SHIPPED, edition_of
 from poolsieve.calibration import Calibration
 from poolsieve.engines import open_engine
 from poolsieve.engines.pool_merging import merge_block
-from poolsieve.export.bundle_writing import require_packages
+from poolsieve.export.bundle_writing import add_edition, add_files, require_packages
 from poolsieve.export.known_pools import calibrate_engine
-from poolsieve.export.recording import add_files, front_features, labelled_pixels, record_bundle
+from poolsieve.export.recording import front_features, labelled_pixels, record_bundle
 from poolsieve.images.datasets import load_dataset
+from poolsieve.images.locations import is_remote
 from poolsieve.progress import Reporter
 from poolsieve.training.sampling import draw_pools, pool_shares, split_by_shares
 
@@ -57,7 +57,7 @@ _MAPS = ("Conv", "Add", "Clip", "Relu", "MaxPool")
 def quantise_bundle(
     path_or_name: str | os.PathLike[str],
     data: Path,
-    out: Path,
+    out: Path | None = None,
     *,
     images: int = 200,
     seed: int = 0,
@@ -68,15 +68,18 @@ def quantise_bundle(
     """Make an int8 bundle of a bundle, with calibration, recordings and plans of its own.
 
     Args:
-        path_or_name: A bundle in fp32 or fp16; it is not changed.
+        path_or_name: A bundle in fp32 or fp16.
         data: The labelled images that it was trained on; see `load_dataset`. Training images show how large
             the numbers of each layer get, validation images calibrate the outputs and are recorded.
-        out: Folder of the new bundle; must not exist.
+        out: Folder of the new bundle; must not exist. None makes it an edition that the bundle holds.
         images: Training images to look at, half of them bad.
         seed: Of the images and pools that are drawn.
         flagged: Names of the class folders to be flagged.
         clear: Names of the class folders that are not.
         reporter: Told how far it is; by default it prints to standard error.
+
+    Returns:
+        The new bundle.
 
     Raises:
         ValueError: The bundle is int8 already, the data do not do, `out` exists, or the int8 networks see
@@ -88,7 +91,12 @@ def quantise_bundle(
     config = bundle.config
     if config.precision == "int8":
         raise ValueError(f"{bundle.path} is int8 already")
-    if out.exists():
+    if out is None and (bundle.path.parent == SHIPPED or is_remote(path_or_name)):
+        raise ValueError(f"{path_or_name} is not to be changed; give --out, or copy {bundle.path} first")
+    if out is None and edition_of(bundle.path) is not None:
+        raise ValueError(f"{bundle.path} is an edition, which holds none itself; give --out")
+    place = bundle.path / "int8" if out is None else out
+    if out is not None and out.exists():
         raise ValueError(f"{out} exists already; give another folder for the new bundle")
     if images < 2:
         raise ValueError(f"images is {images}; give at least 2, a few hundred do")
@@ -96,11 +104,12 @@ def quantise_bundle(
     dataset = load_dataset(data, flagged=flagged, clear=clear)
     seen = labelled_pixels(bundle, dataset, data, "train", seed, ((images + 1) // 2, images // 2))
     inputs = _graph_inputs(bundle, *seen, seed, reporter)
-    draft = out.with_name(f".{out.name}.part")
+    draft = place.with_name(f".{place.name}.part")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
-        contents = {name: bundle.read(name) for name in config.files if name not in _not_kept(config.graphs)}
+        kept = set(config.files) - {*config.graphs, *OPTIONAL_FILES}
+        contents = {name: bundle.read(name) for name in sorted(kept)}
         with reporter.task("graphs", len(inputs)) as task:
             for file, rows in inputs.items():
                 contents[file] = quantise_graph(bundle.read(file), rows)
@@ -133,6 +142,8 @@ def quantise_bundle(
             {CALIBRATION_FILE: (draft / CALIBRATION_FILE).read_bytes(), CARD_FILE: card},
         )
         record_bundle(draft, data, seed=seed, flagged=flagged, clear=clear, reporter=reporter)
+        if out is None:
+            return add_edition(bundle.path, "int8", draft)
         draft.replace(out)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
@@ -327,11 +338,6 @@ def _graph_inputs(
     if config.glance is not None:
         inputs[GLANCE_GRAPH] = features if config.joined else small
     return inputs
-
-
-def _not_kept(graphs: Sequence[str]) -> set[str]:
-    """Files that are of the networks before."""
-    return {*graphs, WEIGHTS_FILE, RECORDINGS_FILE, PLANS_FILE}
 
 
 def _figures(calibration: Calibration) -> dict[str, float]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.bundles.config import CONFIG_FILE, PLANS_FILE, RECORDINGS_FILE, BundleConfig
+from poolsieve.bundles.config import PLANS_FILE, RECORDINGS_FILE, BundleConfig
 from poolsieve.bundles.loading import Bundle, find_bundle, load_bundle, read_checked, read_config
 from poolsieve.bundles.pool_layout import MOST_CLASSES, USUAL_IMAGES, PoolLayout, layout_for
 from poolsieve.bundles.recordings import PoolRecording, Recordings
 from poolsieve.engines import open_engine
-from poolsieve.export.bundle_writing import config_with
-from poolsieve.files import write_atomically
+from poolsieve.export.bundle_writing import add_files
 from poolsieve.images.datasets import ImageDataset, load_dataset
 from poolsieve.images.small_views import read_both_views
 from poolsieve.planning.table import make_table, table_bytes
@@ -108,7 +107,7 @@ def front_features(
 
 
 def replan_bundle(path_or_name: str | os.PathLike[str]) -> Bundle:
-    """Make a bundle's plans anew from its recordings, such as after a change of the planner.
+    """Make plans of a bundle and its editions anew from recordings, such as after a change of the planner.
 
     Raises:
         ValueError: It has no recordings, or is damaged.
@@ -118,20 +117,16 @@ def replan_bundle(path_or_name: str | os.PathLike[str]) -> Bundle:
     if RECORDINGS_FILE not in config.files:
         raise ValueError(f"{folder} has no recordings; make them with: poolsieve bundles record")
     recordings = Recordings.from_bytes(read_checked(folder, config, RECORDINGS_FILE))
-    return add_files(folder, config, _plans(recordings, config))
+    add_files(folder, config, _plans(recordings, config))
+    for edition in config.editions:
+        if RECORDINGS_FILE in read_config(folder / edition).files:
+            replan_bundle(folder / edition)
+    return load_bundle(folder)
 
 
 def _plans(recordings: Recordings, config: BundleConfig) -> dict[str, bytes]:
     table = make_table(recordings, config.pool_sizes, config.cost, gated=config.merge == "gated")
     return {PLANS_FILE: table_bytes(table)}
-
-
-def add_files(folder: Path, config: BundleConfig, contents: Mapping[str, bytes]) -> Bundle:
-    """Add files to a bundle, or replace them; its hash changes."""
-    for name, data in contents.items():
-        write_atomically(folder / name, data)
-    write_atomically(folder / CONFIG_FILE, config_with(config, contents))
-    return load_bundle(folder)
 
 
 def labelled_pixels(

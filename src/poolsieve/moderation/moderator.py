@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from poolsieve.schemes import (
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
+    from poolsieve.engines import WantedPrecision
     from poolsieve.schemes.runner import Networks
 
 LARGEST_SEED = 2**63 - 1
@@ -232,7 +233,7 @@ class Moderator:
         seed: int | None = None,
         threads: int | None = None,
         batch_size: int | None = None,
-        precision: Literal["fp32", "low"] = "fp32",
+        precision: WantedPrecision = "auto",
         frames: int = 1,
         **parameters: Any,
     ) -> Moderator:
@@ -251,16 +252,18 @@ class Moderator:
             seed: As above.
             threads: Threads that the engine computes on.
             batch_size: Images or pools that go through the network at once.
-            precision: "fp32", or "low" for half precision where engine and processor have it.
+            precision: "fp32"; "low" for half precision where engine and processor have it; "int8" for the
+                bundle's int8 edition; "auto" for that where there is one and this processor gains by it, but
+                not with a plan from a file, which was made for the bundle itself.
             frames: As above.
             parameters: The scheme's own: pool_size, prevalence, chunk, ...; None stands for the default.
         """
         from poolsieve.bundles import load_bundle
-        from poolsieve.engines import open_engine
+        from poolsieve.engines import open_engine, settle_precision
 
-        loaded = load_bundle(bundle)
+        settled, loaded = settle_precision(load_bundle(bundle), engine, precision, planned=plan is not None)
         made, prevalence = choose_scheme(loaded, scheme, target, plan, parameters)
-        opened = open_engine(loaded, engine, threads=threads, precision=precision, batch_size=batch_size)
+        opened = open_engine(loaded, engine, threads=threads, precision=settled, batch_size=batch_size)
         sizes = loaded.config.pool_sizes
         first = made if isinstance(made, Scheme) else PlanController(made, sizes, prevalence).scheme
         opened.prepare(first.graphs(loaded.config))  # meanwhile the design is made and images are read

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from poolsieve.bundles import Bundle, load_bundle
-from poolsieve.engines import open_engine
+from poolsieve.engines import WantedPrecision, open_engine, settle_precision
 from poolsieve.moderation import Moderator, PreparedImage, Run, Verdict
 from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.plans import Plan, Target
@@ -210,6 +210,7 @@ def load_policies(
     engine: str = "auto",
     target: Target | None = None,
     threads: int | None = None,
+    precision: WantedPrecision = "auto",
     seed: int | None = None,
     **parameters: Any,
 ) -> dict[str, Policy]:
@@ -221,6 +222,7 @@ def load_policies(
         engine: As there.
         target: As there.
         threads: Threads that the engine computes on.
+        precision: As in `Moderator.load`.
         seed: For tests; None draws a secret one for each.
         parameters: The scheme's.
 
@@ -232,8 +234,9 @@ def load_policies(
         bundle = load_bundle(place)
         if bundle.name in policies:
             raise ValueError(f"two bundles are named {bundle.name}; rename the folder of one")
+        settled, bundle = settle_precision(bundle, engine, precision)
         decides, prevalence = choose_scheme(bundle, scheme, target, None, parameters)
-        networks = open_engine(bundle, engine, threads=threads)
+        networks = open_engine(bundle, engine, threads=threads, precision=settled)
         policies[bundle.name] = Policy(
             bundle.name, bundle, networks, decides, prevalence=prevalence, seed=seed
         )
