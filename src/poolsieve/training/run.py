@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ from poolsieve.training.run_results import measure, table_lines
 from poolsieve.training.settings import TrainingSettings
 from poolsieve.training.split_features import SplitFeatures
 from poolsieve.training.teaching import Teacher
-from poolsieve.training.training_folder import TrainingFolder, describe_run
+from poolsieve.training.training_folder import SETTINGS_FILE, TrainingFolder, describe_run
 from poolsieve.training.validation import calibrate, raise_clean_readings
 from poolsieve.training.workload import LAST_PART, expected_work, views_part
 
@@ -97,8 +98,14 @@ def train(
             if teacher is not None:
                 teacher.check(backbone.input_size, settings.resize_mode)
             folder.claim(describe_run(settings, dataset, backbone, teacher))
+            untrained = copy.deepcopy(backbone) if settings.readings == "both" else backbone
             features = SplitFeatures(backbone, dataset, settings, cache_dir, reporter, teacher)
-            return _train_all(features, out, task=data.stem)
+            results = _train_all(features, out, task=data.stem)
+            if settings.readings == "both":
+                binary = replace(settings, readings="binary")
+                features = SplitFeatures(untrained, dataset, binary, cache_dir, reporter, teacher)
+                results["binary"] = _train_binary_edition(features, out, data.stem, teacher)
+            return results
     except OSError as error:
         if error.errno not in DISK_FULL:
             raise
@@ -106,6 +113,28 @@ def train(
             f"the disk is full ({error}): the run in {out} could not be saved. Make room there and run the "
             "same command again; it goes on after the last epoch that was saved"
         ) from error
+
+
+def _train_binary_edition(
+    features: SplitFeatures, out: Path, task: str, teacher: Teacher | None
+) -> dict[str, Any]:
+    """A run inside of a run that has ended; what does not depend on the readings is taken from that one.
+
+    A front that learnt from pools is learnt anew, as it learnt for networks that count.
+    """
+    settings, edition = features.settings, out / "binary"
+    description = describe_run(settings, features.dataset, features.backbone, teacher)
+    if not (edition / SETTINGS_FILE).is_file():  # which is written last
+        shutil.rmtree(edition, ignore_errors=True)
+        same_front = settings.front == "frozen" or settings.front_learns_from == "images"
+        for phase in ("glance", *(("front", "individual") if same_front else ())):
+            if (out / "phases" / phase).is_dir():
+                shutil.copytree(out / "phases" / phase, edition / "phases" / phase)
+        write_atomically(edition / SETTINGS_FILE, (json.dumps(description, indent=2) + "\n").encode())
+    features.reporter.line(f"binary networks, in {edition}")
+    with TrainingFolder(edition) as folder:
+        folder.claim(description)
+        return _train_all(features, edition, task=task)
 
 
 def _train_all(features: SplitFeatures, out: Path, *, task: str) -> dict[str, Any]:

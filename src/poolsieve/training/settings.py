@@ -223,10 +223,11 @@ class TrainingSettings(_Settings):
         "With several pool sizes. shared: one network counts in pools of every size; separate: one network "
         "for each size.",
     )
-    readings: Literal["counts", "binary"] = option(
+    readings: Literal["counts", "binary", "both"] = option(
         "counts",
         "counts: pooled networks tell how many images are bad (the paper's QPNN); binary: whether any is "
-        "(its BPNN), for Dorfman, COMP, NCOMP, belief propagation and adaptive.",
+        "(its BPNN), for Dorfman, COMP, NCOMP, belief propagation and adaptive; both: networks of either "
+        "kind, on the same front if that learns from images; the bundle holds a binary edition.",
     )
     merge: Merge = option(
         "gated",
@@ -365,7 +366,7 @@ class TrainingSettings(_Settings):
             raise ValueError("a teacher is for classification: off-topic images are told by their density")
         if self.clean_share is not None and self.outliers is not None:
             raise ValueError("clean_share is for classification: off-topic pools are read by their density")
-        if self.readings == "binary" and self.outliers is not None:
+        if self.readings != "counts" and self.outliers is not None:
             raise ValueError(
                 "binary readings are for classification: off-topic pools are read by their density"
             )
