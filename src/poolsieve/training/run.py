@@ -17,7 +17,7 @@ from poolsieve.bundles.config import OUTLIER_FILE
 from poolsieve.calibration import Calibration, draw_confusion, draw_roc
 from poolsieve.files import write_atomically
 from poolsieve.folders import DISK_FULL, check_folder
-from poolsieve.networks import SplitBackbone, load_backbone
+from poolsieve.networks import SplitBackbone
 from poolsieve.networks.trained import TrainedModel, save_model
 from poolsieve.progress import Reporter, RunClock
 from poolsieve.training.checkpoints import PhaseState
@@ -32,6 +32,7 @@ from poolsieve.training.pool_learners import CountingLearner, PoolFrontLearner
 from poolsieve.training.run_results import measure, table_lines
 from poolsieve.training.settings import TrainingSettings
 from poolsieve.training.split_features import SplitFeatures
+from poolsieve.training.starting_weights import starting_backbone
 from poolsieve.training.teaching import Teacher
 from poolsieve.training.training_folder import SETTINGS_FILE, TrainingFolder, describe_run
 from poolsieve.training.validation import calibrate, raise_clean_readings
@@ -75,13 +76,7 @@ def train(
         with TrainingFolder(out) as folder:
             check_folder(cache_dir, "--cache-dir")
             if backbone is None:
-                backbone = load_backbone(
-                    settings.backbone,
-                    cut=settings.cut,
-                    weights=settings.weights,
-                    input_size=settings.input_size,
-                    shrink=settings.shrink,
-                )
+                backbone = starting_backbone(settings)
             elif settings.input_size not in (None, backbone.input_size):
                 raise ValueError(
                     f"input_size={settings.input_size}, but the backbone given takes {backbone.input_size}"

@@ -199,7 +199,12 @@ class TrainingSettings(_Settings):
 
     backbone: str = option("efficientnet-lite0", "Name of the backbone.")
     cut: str | None = option(None, "Cut point between front and back.", shown="the backbone's own")
-    weights: str | None = option(None, "File of pretrained weights.", shown="those of the backbone")
+    weights: str | None = option(
+        None,
+        "File of pretrained weights; or a training run, or a bundle, to start from what its front and "
+        "individual network had learnt.",
+        shown="those of the backbone",
+    )
     input_size: int | None = option(
         None,
         "Height and width of the network's input in pixels; 112 trains for the paper's half size.",
