@@ -66,6 +66,11 @@ STYLES = {
     "downsample-classo": LineStyle(VERMILION, "^", "--", hollow=True),
     "downsample-mip": LineStyle(BLUE, "D", "--", hollow=True),
     "downsample-bp": LineStyle(GREEN, "o", "--", hollow=True),
+    "dorfman-binary": LineStyle(GREY, "D", ":"),
+    "comp-binary": LineStyle(ORANGE, "^", ":"),
+    "ncomp-2-binary": LineStyle(PURPLE, "^", ":"),
+    "bp-binary": LineStyle(GREEN, "D", ":"),
+    "adaptive-binary": LineStyle(VERMILION, "D", ":"),
 }
 """By the name of a method, scheme or decoder; no two are alike."""
 _SAME = {
