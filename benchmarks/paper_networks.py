@@ -17,17 +17,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from poolsieve.bundles import load_bundle
+from poolsieve.bundles.config import OUTLIER_FILE
 from poolsieve.evaluation import evaluate
 from poolsieve.evaluation.evaluation_plan import PAPER_PREVALENCES, EvaluationPlan
 from poolsieve.evaluation.report_page import write_report
 from poolsieve.evaluation.results import Evaluation
 from poolsieve.export import export_run
+from poolsieve.export.bundle_writing import RESULTS_FILE
 from poolsieve.images.datasets import load_dataset
 from poolsieve.networks import SplitBackbone
+from poolsieve.networks.trained import load_model
+from poolsieve.outliers import OutlierReadings
 from poolsieve.progress import Reporter
 from poolsieve.training.recipes import RECIPES, make_settings
 from poolsieve.training.run import train
+from poolsieve.training.run_results import measure, table_lines
 from poolsieve.training.settings import OutlierSettings, TrainingSettings
+from poolsieve.training.split_features import SplitFeatures
 from poolsieve.training.training_folder import SETTINGS_FILE
 
 
@@ -39,13 +45,13 @@ class Run:
         task: Its file of labelled images.
         settings: Its settings.
         why: What it is compared with, and for what.
-        front_of: A run before it whose front and individual network it takes over.
+        like: A run before it whose trained networks it takes over, as far as they are the same.
     """
 
     task: str
     settings: TrainingSettings
     why: str
-    front_of: str | None = None
+    like: str | None = None
 
 
 _ALIKE = make_settings(
@@ -83,6 +89,16 @@ _CARS = make_settings(individual_epochs=3, epochs=8, pools_per_epoch=2000, outli
 _PAPER_OUTLIERS: OutlierSettings = RECIPES["paper"]["outliers"]
 
 
+_PAPER_MIXTURE = {
+    "mixture_passes": _PAPER_OUTLIERS.mixture_passes,
+    "clusters": _PAPER_OUTLIERS.clusters,
+}
+_PAPER_HISTOGRAM = {
+    "histogram_pools": _PAPER_OUTLIERS.histogram_pools,
+    "histogram_images": _PAPER_OUTLIERS.histogram_images,
+}
+
+
 def _cars(**changes: object) -> TrainingSettings:
     return replace(_CARS, outliers=replace(OutlierSettings(), **changes))  # type: ignore[arg-type]
 
@@ -109,23 +125,32 @@ RUNS = {
         )
     },
     "paper": Run("firearms.csv", _PAPER, "the paper's recipe, 90 epochs at 112 pixels"),
+    "paper-tenth": Run(
+        "firearms.csv", replace(_PAPER, pools_per_epoch=624), "the same, with a tenth of the pools an epoch"
+    ),
     "paper-binary": Run("firearms.csv", replace(_PAPER, readings="binary"), "paper: BPNN for QPNN"),
     "cars": Run("cars_offtopic.csv", _cars(), "the shipped way"),
-    "cars-density": Run("cars_offtopic.csv", _cars(reading="density"), "cars by density alone"),
-    "cars-mixture": Run(
-        "cars_offtopic.csv",
-        _cars(mixture_passes=_PAPER_OUTLIERS.mixture_passes, clusters=_PAPER_OUTLIERS.clusters),
-        "cars with the paper's M and K",
-    ),
-    "cars-histogram": Run(
-        "cars_offtopic.csv",
-        _cars(
-            histogram_pools=_PAPER_OUTLIERS.histogram_pools, histogram_images=_PAPER_OUTLIERS.histogram_images
-        ),
-        "cars with the paper's histograms",
-    ),
+    **{
+        f"cars-{name}": Run("cars_offtopic.csv", _cars(**changes), why, "cars")
+        for name, changes, why in (
+            ("density", {"reading": "density"}, "cars by density alone"),
+            ("mixture", _PAPER_MIXTURE, "cars with the paper's M and K"),
+            ("histogram", _PAPER_HISTOGRAM, "cars with the paper's histograms"),
+            ("density-mixture", {"reading": "density", **_PAPER_MIXTURE}, "density, the paper's M and K"),
+            (
+                "density-paper",
+                {"reading": "density", **_PAPER_MIXTURE, **_PAPER_HISTOGRAM},
+                "density, the paper's M, K and histograms",
+            ),
+        )
+    },
     "cars-balance": Run(
         "cars_offtopic.csv", replace(_cars(), balance="flagged"), "cars with the paper's epochs"
+    ),
+    "firearms-density": Run(
+        "firearms_offtopic.csv",
+        replace(_cars(reading="density"), epochs=8, pools_per_epoch=2000),
+        "a forum on firearms by density alone, trained as cars are",
     ),
 }
 
@@ -142,6 +167,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=20_000, help="images of a mixture")
     parser.add_argument("--prevalence", type=float, action="append", help="by default the paper's")
     parser.add_argument("--method", action="append", help="by default all")
+    parser.add_argument("--train-only", action="store_true", help="train and measure, evaluate no methods")
     options = parser.parse_args()
     if options.list or not options.names:
         print("\n".join(f"{name:15} {run.why}" for name, run in RUNS.items()))
@@ -157,22 +183,45 @@ def main() -> None:
             methods=options.method,
             any_task=True,
         )
-        if run.front_of is not None:
-            take_front(options.work / run.front_of, options.work / name, run.settings)
-        make(name, options.data / run.task, options.work, run.settings, plan, Reporter())
+        if run.like is not None:
+            take_networks(options.work / run.like, options.work / name, run.settings)
+        if options.train_only:
+            train_only(options.data / run.task, options.work / name, run.settings)
+        else:
+            make(name, options.data / run.task, options.work, run.settings, plan, Reporter())
 
 
-def take_front(other: Path, run: Path, settings: TrainingSettings) -> None:
-    """Begin a run with the front and the individual network that another one ended with."""
+_POOLED = ("merge", "tallies", "readings", "count_smoothing")
+"""Settings that change pooled networks and nothing before them."""
+
+
+def take_networks(other: Path, run: Path, settings: TrainingSettings) -> None:
+    """Begin a run with networks that another one ended with: all, or what comes before pooled networks."""
     if (run / SETTINGS_FILE).exists():
         return
     known = json.loads((other / SETTINGS_FILE).read_text())
     own, theirs = settings.to_json(), known["settings"]
-    for name in ("merge", "tallies", "readings", "count_smoothing"):
-        theirs[name] = own[name]
-    for phase in ("front", "individual"):
-        shutil.copytree(other / "phases" / phase, run / "phases" / phase)
+    same = all(own[name] == theirs[name] for name in _POOLED)
+    for phase in sorted((other / "phases").iterdir()):
+        if same or not phase.name.startswith("counting"):
+            shutil.copytree(phase, run / "phases" / phase.name)
+    known["settings"] = theirs | {name: own[name] for name in (*_POOLED, "outliers")}
     (run / SETTINGS_FILE).write_text(json.dumps(known))
+
+
+def train_only(data: Path, run: Path, settings: TrainingSettings) -> None:
+    """Train, and measure on validation images too: by those settings are chosen."""
+    cache, reporter = run.parent / "cache", Reporter()
+    if not (run / RESULTS_FILE).is_file():
+        train(data, run, settings, cache_dir=cache, reporter=reporter)
+    model, known = load_model(run), json.loads((run / SETTINGS_FILE).read_text())["settings"]
+    settings = replace(TrainingSettings.from_json(known), cut=model.backbone.cut, seed=1)  # other pools
+    features = SplitFeatures(model.backbone, load_dataset(data), replace(settings, seed=0), cache, reporter)
+    file = run / OUTLIER_FILE
+    outliers = OutlierReadings.from_bytes(file.read_bytes()) if file.is_file() else None
+    found = measure(model, features.cached("val"), settings, outliers)
+    (run / "validation.json").write_text(json.dumps(found, indent=2) + "\n")
+    print("\n".join(["on validation images:", *table_lines(found)]), flush=True)
 
 
 def make(

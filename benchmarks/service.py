@@ -42,6 +42,8 @@ RESULT = "service"
 CROWDS = (64, 128, 256)
 """Clients that never let the service wait, of whom the best served show what it can do."""
 KILLS = 20
+JOB_ROUNDS = 4
+"""A job has every image so many times, so that it does not end before the kills do."""
 WARM_UP = 5.0
 MOST_TAKEN = 0.1
 """Share of the processors that others may have taken for a ratio to be kept."""
@@ -425,14 +427,15 @@ def slow(images: list[bytes], arguments: argparse.Namespace, folder: Path) -> di
 
 def kills(images: list[bytes], arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """A job whose process is killed at random points, again and again."""
-    rng, home, total, port, job = random.Random(0), folder / "kills", len(images), 0, ""
+    files = [str(file) for file in arguments.files] * JOB_ROUNDS
+    rng, home, total, port, job = random.Random(0), folder / "kills", len(files), 0, ""
     killed_at = []
     for number in range(KILLS + 1):
         running = Process(home, arguments, port=port)
         port = running.port  # whoever comes back at the same address goes on at once
         try:
             if not job:
-                body = json.dumps({"paths": [str(file) for file in arguments.files]}).encode()
+                body = json.dumps({"paths": files}).encode()
                 job = json.loads(running.ask("POST", "/v1/jobs", body))["id"]
 
             def state(running: Process = running, job: str = job) -> dict[str, Any]:
@@ -443,7 +446,8 @@ def kills(images: list[bytes], arguments: argparse.Namespace, folder: Path) -> d
                     time.sleep(0.1)
                 last, found = state(), job_positions(running, job)
                 break
-            wanted = state()["done"] + rng.randrange(total // (KILLS + 1))
+            done = state()["done"]
+            wanted = min(total, done + rng.randrange((total - done) // (KILLS - number) + 1))
             while state()["done"] < wanted:
                 time.sleep(0.01)
             time.sleep(rng.random())  # of about the time that a chunk takes
