@@ -25,6 +25,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Coroutine, Iterator
@@ -503,10 +504,29 @@ def keep(part: str, arguments: argparse.Namespace, figures: dict[str, Any]) -> N
 
 
 class Processors:
-    """How busy others keep the processors meanwhile: figures from a machine that is shared say little."""
+    """How busy others keep the processors meanwhile: figures from a machine that is shared say little.
+
+    A virtual machine may also stand still as a whole, which a thread that sleeps finds out.
+
+    Attributes:
+        stood_still: Seconds of the longest halt.
+    """
 
     def __init__(self) -> None:
         self._begin, self._busy, self._own = time.monotonic(), self._all(), self._ours()
+        self.stood_still, self._watching = 0.0, True
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        before = time.monotonic()
+        while self._watching:
+            time.sleep(0.02)
+            now = time.monotonic()
+            self.stood_still, before = max(self.stood_still, now - before - 0.02), now
+
+    def stop(self) -> None:
+        """Look no longer."""
+        self._watching = False
 
     @staticmethod
     def _all() -> float:
@@ -552,7 +572,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="poolsieve-service-") as folder:
             processors = Processors()
             figures = measure(images, arguments, Path(folder))
+            processors.stop()
             taken = figures["processors_taken_by_others"] = processors.taken_by_others()
+            figures["longest_halt_seconds"] = processors.stood_still
             print(json.dumps(figures, indent=1), flush=True)
             if part != "kills" and taken > MOST_TAKEN:  # lost images are lost on a busy machine too
                 print(f"not kept: others took {taken:.0%} of the processors; repeat it on a quiet machine")

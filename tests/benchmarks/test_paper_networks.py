@@ -1,10 +1,11 @@
 """The networks that the paper compares: every run can be started, and a small one goes to its end twice."""
 
+import json
 from dataclasses import replace
 
 import pytest
 from drawn_shapes import draw_task, small_backbone
-from paper_networks import RUNS, make
+from paper_networks import RUNS, make, take_networks
 
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.progress import Reporter
@@ -13,9 +14,28 @@ from poolsieve.training.settings import TrainingSettings
 
 @pytest.mark.parametrize("name", sorted(RUNS))
 def test_settings_of_every_run_are_told_apart_and_come_back(name):
-    settings = RUNS[name].settings
-    assert TrainingSettings.from_json(settings.to_json()) == settings
-    assert [other for other in RUNS if RUNS[other].settings == settings] == [name]
+    run = RUNS[name]
+    assert TrainingSettings.from_json(run.settings.to_json()) == run.settings
+    same = [other for other in RUNS if (RUNS[other].task, RUNS[other].settings) == (run.task, run.settings)]
+    assert same == [name]
+    assert run.like is None or RUNS[run.like].task == run.task
+
+
+@pytest.mark.parametrize(
+    ("name", "phases"),
+    [("cars-mixture", ["counting-8", "individual"]), ("half-max", ["front", "individual"])],
+)
+def test_networks_of_another_run_are_taken_as_far_as_they_are_the_same(name, phases, tmp_path):
+    run, other = RUNS[name], tmp_path / "other"
+    for phase in ("counting-8", "front", "individual"):
+        if phase != "front" or run.settings.front != "frozen":
+            (other / "phases" / phase).mkdir(parents=True)
+    known = {"settings": RUNS[run.like].settings.to_json() | {"resize_mode": "stretch"}, "data": "these"}
+    (other / "settings.json").write_text(json.dumps(known))
+    take_networks(other, tmp_path / "own", run.settings)
+    assert sorted(folder.name for folder in (tmp_path / "own" / "phases").iterdir()) == phases
+    mine = json.loads((tmp_path / "own" / "settings.json").read_text())
+    assert mine == known | {"settings": run.settings.to_json() | {"resize_mode": "stretch"}}
 
 
 @pytest.mark.parametrize("name", ["max", "gated-binary"])
