@@ -2,7 +2,7 @@
 
     python benchmarks/cheapest_schemes.py [--bundle cars] [--figures docs/figures]
 
-Plans from the bundles' recordings (validation images) with the promise that a plan keeps; beside the cheapest
+Plans from the recordings (validation images) of what `moderate` runs on nearly all processors, int8 editions, with the promise that a plan keeps; beside the cheapest
 scheme it notes the cheapest one with pools and the cheapest without. Writes
 benchmarks/results/cheapest-BUNDLE.json and a picture of each map. About a minute a bundle.
 """
@@ -31,6 +31,7 @@ POOLED = {name for name, stages in SCHEMES.items() if any(stage.pools for stage 
 
 def measure(name: str) -> list[dict[str, Any]]:
     bundle, rows = load_bundle(name), []
+    bundle = bundle.edition("int8") if "int8" in bundle.config.editions else bundle
     for loss in LOSSES:
         for prevalence in PREVALENCES:
             choices = plan(bundle, prevalence, within=loss)

@@ -30,28 +30,36 @@ def test_a_shipped_bundle_is_whole_small_and_can_be_planned_for(name):
         assert section in card, section
 
 
+# In int8 engines round at other places: a score may differ in its second digit.
+@pytest.mark.parametrize(("precision", "most"), [("fp32", 1e-3), ("int8", 0.1)])
 @pytest.mark.parametrize("name", SHIPPED)
-def test_the_command_python_and_all_engines_agree_on_photographs_by_changing_plans(name, tmp_path, capsys):
+def test_the_command_python_and_all_engines_agree_on_photographs_by_changing_plans(
+    name, precision, most, tmp_path, capsys
+):
     rng = np.random.default_rng(0)
     photographs = list(load_photographs().values())
     for number in range(12):
         photograph_view(photographs[number], 160, rng).save(tmp_path / f"{number:02d}.jpg")
     by_python, other = (
-        list(Moderator.load(name, seed=1, engine=engine).moderate(str(tmp_path)))
+        list(Moderator.load(name, seed=1, engine=engine, precision=precision).moderate(str(tmp_path)))
         for engine in ("openvino", "onnxruntime")
     )
-    out = tmp_path.parent / f"{name}.jsonl"
+    out = tmp_path.parent / f"{name}-{precision}.jsonl"
     arguments = ["moderate", str(tmp_path), "--bundle", name, "--out", str(out), "--seed", "1"]
-    assert CliRunner().invoke(app, [*arguments, "--engine", "openvino"]).exit_code == 0
+    arguments += ["--precision", precision, "--engine", "openvino"]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert lines == [json.loads(json.dumps(verdict.to_json())) for verdict in by_python]
-    assert [(v.status, v.decided_by) for v in by_python] == [(v.status, v.decided_by) for v in other]
+    assert [verdict.status for verdict in by_python] == [verdict.status for verdict in other]
+    if precision == "fp32":
+        assert [verdict.decided_by for verdict in by_python] == [verdict.decided_by for verdict in other]
     largest = max(abs(one.score - two.score) for one, two in zip(by_python, other, strict=True))
     with capsys.disabled():
         print(
-            f"\n{name} by {by_python[0].scheme.partition('(')[0]}: largest difference of scores {largest:.1e}"
+            f"\n{name} in {precision} by {by_python[0].scheme.partition('(')[0]}: largest difference of "
+            f"scores {largest:.1e}"
         )
-    assert largest < 1e-3
+    assert largest < most
 
 
 @pytest.mark.parametrize("name", SHIPPED)

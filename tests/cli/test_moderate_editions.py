@@ -37,7 +37,7 @@ def moderate(holder, images, *more):
     return CliRunner().invoke(app, [str(option) for option in options])
 
 
-@pytest.mark.parametrize("first", [("avx_vnni",), ()])
+@pytest.mark.parametrize("first", [("avx2",), ()])
 def test_a_run_that_is_resumed_on_another_processor_keeps_to_its_precision(
     holder, images, announces, tmp_path, first
 ):
@@ -46,7 +46,7 @@ def test_a_run_that_is_resumed_on_another_processor_keeps_to_its_precision(
         patch.setattr(VerdictLog, "finish", lambda log, **_: (_ for _ in ()).throw(OSError("killed")))
         announces(*first)
         assert str(moderate(holder, images, "--out", out).exception) == "killed"
-    announces(*(() if first else ("avx_vnni",)))
+    announces(*(() if first else ("avx2",)))
     precision = "int8" if first else "fp32"
     for other in {"fp32", "int8"} - {precision}:
         refused = moderate(holder, images, "--out", out, "--resume", "--precision", other)
@@ -60,7 +60,7 @@ def test_a_run_that_is_resumed_on_another_processor_keeps_to_its_precision(
 
 def test_so_does_a_run_in_parts(holder, images, announces, tmp_path):
     run, parts = tmp_path / "run", ("--on", "local", "--chunk", 10, "--segment", 1)
-    announces("avx_vnni")
+    announces("avx2")
     done = moderate(holder, images, "--out", run, *parts)
     assert done.exit_code == 0, done.exception
     assert json.loads((run / "run.json").read_text())["options"]["precision"] == "int8"
