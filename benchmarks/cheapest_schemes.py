@@ -2,9 +2,10 @@
 
     python benchmarks/cheapest_schemes.py [--bundle cars] [--figures docs/figures]
 
-Plans from the recordings (validation images) of what `moderate` runs on nearly all processors, int8 editions, with the promise that a plan keeps; beside the cheapest
-scheme it notes the cheapest one with pools and the cheapest without. Writes
-benchmarks/results/cheapest-BUNDLE.json and a picture of each map. About a minute a bundle.
+Plans from the recordings (validation images) of what `moderate` runs on nearly all processors, int8
+editions, with the promise that a plan keeps; beside the cheapest scheme it notes the cheapest one with pools
+and the cheapest without. Writes benchmarks/results/cheapest-BUNDLE.json and a picture of each map. About a
+minute a bundle.
 """
 
 from __future__ import annotations
