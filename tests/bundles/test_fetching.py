@@ -1,4 +1,5 @@
 import shutil
+from pathlib import Path
 
 import boto3
 import pytest
@@ -18,8 +19,9 @@ def store():
         locations._store.cache_clear()
         client = boto3.client("s3")
         client.create_bucket(Bucket="bundles")
-        for file in (SHIPPED / "cars").iterdir():
-            client.put_object(Bucket="bundles", Key=f"v1/cars/{file.name}", Body=file.read_bytes())
+        for file in filter(Path.is_file, (SHIPPED / "cars").rglob("*")):
+            name = file.relative_to(SHIPPED).as_posix()
+            client.put_object(Bucket="bundles", Key=f"v1/{name}", Body=file.read_bytes())
         yield client
         locations._store.cache_clear()
 

@@ -14,7 +14,7 @@ from poolsieve.schemes import Scheme
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
-    from poolsieve.engines import WantedPrecision
+    from poolsieve.engines.editions import WantedPrecision
     from poolsieve.moderation import Moderator
 
 

@@ -3,7 +3,7 @@
 from poolsieve.engines.agreement import EngineComparison, compare_engines
 from poolsieve.engines.base import Engine, FrontFeatures, HeadOutput, NetworkOutput
 from poolsieve.engines.conformance import check_engine
-from poolsieve.engines.editions import WantedPrecision, settle_precision
+from poolsieve.engines.editions import settle_precision
 from poolsieve.engines.registry import list_engines, open_engine
 
 __all__ = [
@@ -12,7 +12,6 @@ __all__ = [
     "FrontFeatures",
     "HeadOutput",
     "NetworkOutput",
-    "WantedPrecision",
     "check_engine",
     "compare_engines",
     "list_engines",

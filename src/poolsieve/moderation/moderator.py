@@ -39,7 +39,7 @@ from poolsieve.schemes import (
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
-    from poolsieve.engines import WantedPrecision
+    from poolsieve.engines.editions import WantedPrecision
     from poolsieve.schemes.runner import Networks
 
 LARGEST_SEED = 2**63 - 1

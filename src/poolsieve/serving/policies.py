@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from poolsieve.bundles import Bundle, load_bundle
-from poolsieve.engines import WantedPrecision, open_engine, settle_precision
+from poolsieve.engines import open_engine, settle_precision
+from poolsieve.engines.editions import WantedPrecision
 from poolsieve.moderation import Moderator, PreparedImage, Run, Verdict
 from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.plans import Plan, Target
