@@ -183,10 +183,15 @@ class Clients:
         running: The service.
         images: Bytes of images.
         deadline: Seconds that they allow.
+
+    Attributes:
+        behind: Seconds by which they were late themselves to send a request, at the worst: they share the
+            processors with the service.
     """
 
     def __init__(self, running: Process, images: list[bytes], deadline: float) -> None:
         self._port, self._images, self.deadline = running.port, images, deadline
+        self.behind = 0.0
         self.head = (
             f"POST /v1/moderate?deadline_ms={1000 * deadline:g} HTTP/1.1\r\nHost: x\r\n"
             f"Authorization: Bearer {running.key}\r\n"
@@ -243,6 +248,7 @@ class Clients:
         while at < begin + seconds:
             at += rng.expovariate(rate)
             await asyncio.sleep(max(0.0, at - loop.time()))
+            self.behind = max(self.behind, loop.time() - at)
             tasks.add(asyncio.create_task(self.one(number, answers)))
             number += 1
         await asyncio.gather(*tasks)
@@ -341,6 +347,7 @@ def overload(images: list[bytes], arguments: argparse.Namespace, folder: Path) -
         clients = Clients(running, images, arguments.deadline)
         _, normal = asyncio.run(watched(running, clients.open_loop(0.7 * most, 30.0)))
         answers, peak = asyncio.run(watched(running, clients.open_loop(3 * most, 30.0)))
+        behind = clients.behind
         time.sleep(PAUSE)
         after = asyncio.run(clients.open_loop(0.5 * most, 15.0))
     return {
@@ -348,6 +355,7 @@ def overload(images: list[bytes], arguments: argparse.Namespace, folder: Path) -
         **answers.counts(),
         "share_of_capacity_answered": answers.statuses[200] / 30 / most,
         "latest_seconds_after_deadline": answers.worst,
+        "clients_behind_seconds": behind,
         "normal_megabytes": normal,
         "overload_megabytes": peak,
         "memory_ratio": peak / normal,

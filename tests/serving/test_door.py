@@ -1,5 +1,6 @@
 """Who comes in: keys on every route, bodies within limits, slow clients, and the end of the process."""
 
+import logging
 import re
 import signal
 import socket
@@ -14,6 +15,7 @@ from served import PATIENT, png, serving, wait_until
 
 from poolsieve.serving.app import create_app
 from poolsieve.serving.limits import Limits
+from poolsieve.serving.running import SeldomSame
 from poolsieve.store.keys import SCOPES
 
 ROUTES = {
@@ -158,6 +160,45 @@ def test_slow_and_silent_clients_are_dropped_while_others_are_served(sqlite_url,
         assert not served.service.judge._batcher.coming
         assert served.service.door.dropped >= 40
         assert served.service.unread._held == 0
+
+
+def test_who_finds_no_room_is_told_at_once_whatever_it_sends(sqlite_url, tmp_path):
+    with serving(sqlite_url, data=tmp_path, limits=Limits(connections=3, receive_seconds=60.0)) as served:
+        door = served.service.door
+        holding = [socket.create_connection(("127.0.0.1", served.port), timeout=90) for _ in range(3)]
+        wait_until(lambda: len(door.connections) == 3)
+        for sent in (b"", b"POST /v1/moderate HTTP/1.1\r\nHost: x\r\n" + b"Content-Length: 2000000\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", served.port), timeout=90) as client:
+                with suppress(OSError):  # it may be gone before all of it is sent
+                    client.sendall(sent + sent[:1] * 2_000_000)
+                answer = b"".join(iter(lambda client=client: client.recv(65536), b""))
+            head, _, body = answer.partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 503 ") and b"Retry-After: 1" in head
+            assert int(re.search(rb"Content-Length: (\d+)", head)[1]) == len(body)
+        with socket.create_connection(("127.0.0.1", served.port), timeout=90) as silent:
+            while silent.recv(65536):
+                pass
+            wait_until(lambda: not door.turned_away)  # also who neither leaves nor says anything
+        assert len(door.connections) == 3
+        for client in holding:
+            client.close()
+        wait_until(lambda: not door.connections)
+        assert served.moderate([png()]).status_code == 200
+
+
+def test_the_log_says_the_same_once_in_a_while():
+    now = [0.0]
+    seldom = SeldomSame(10.0, lambda: now[0])
+
+    def passes(text):
+        return seldom.filter(logging.makeLogRecord({"msg": text}))
+
+    assert passes("full") and not passes("full")
+    now[0] = 9.9
+    assert not passes("full")
+    now[0] = 10.1
+    assert passes("full") and not passes("full")
+    assert passes("other") and passes("full")
 
 
 def test_the_slowest_are_dropped_first_where_there_are_too_many():

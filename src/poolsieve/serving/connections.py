@@ -25,6 +25,12 @@ _YOUNG_SECONDS = 1.0
 _LINGER_SECONDS = 2.0
 """How long what is left of a body is read and thrown away after the answer, so that the client can see it."""
 _COMING = (h11.IDLE, h11.SEND_BODY)
+_NO_ROOM = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 41\r\n\r\n"
+    b'{"detail":"too many connections; retry."}'
+)
+"""Said before anything is read: where thousands come, those who are turned away must cost next to nothing."""
 
 
 class Door:
@@ -32,17 +38,27 @@ class Door:
 
     Attributes:
         connections: Those that are open.
+        turned_away: Those that have been told that there is no room, and have not left yet.
         dropped: How many were dropped so far.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.connections: set[GuardedProtocol] = set()
+        self.turned_away: set[GuardedProtocol] = set()
         self.dropped = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no room for another connection."""
+        return len(self.connections) >= self._limits.connections
 
     def sweep(self, now: float) -> None:
         """Drop connections that are too slow or too many, and let the others be read again."""
         unread = []
+        for connection in list(self.turned_away):
+            if connection.told_for(now) > _LINGER_SECONDS:
+                connection.transport.abort()
         for connection in list(self.connections):
             if connection.overdue(now, self._limits):
                 self._drop(connection)
@@ -78,19 +94,41 @@ class GuardedProtocol(H11Protocol):
         self._answered_at: float | None = None
         self._leaving_since: float | None = None
         self._held = False
+        self._turned_away = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take part."""
+        """Take part, or be told that there is no room."""
+        if self.door.full:
+            self._turned_away, self.transport = True, transport
+            self.door.turned_away.add(self)
+            transport.write(_NO_ROOM)
+            if transport.can_write_eof():
+                transport.write_eof()  # and what comes is thrown away: a reset might overtake the answer
+            return
         super().connection_made(transport)
         self.door.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave."""
+        if self._turned_away:
+            self.door.turned_away.discard(self)
+            return
         self.door.connections.discard(self)
         super().connection_lost(exc)
 
+    def eof_received(self) -> None:
+        """Nothing more comes."""
+        if not self._turned_away:
+            super().eof_received()
+
+    def told_for(self, now: float) -> float:
+        """Seconds since it was told that there is no room."""
+        return now - self._quiet_since
+
     def data_received(self, data: bytes) -> None:
         """Count, then parse."""
+        if self._turned_away:
+            return
         now = self.loop.time()
         if self.begun is None:
             self.begun, self._received = now, 0

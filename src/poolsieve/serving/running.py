@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import logging
+import math
 import socket
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +21,8 @@ from poolsieve.serving.service import Service
 _SWITCH_SECONDS = 0.001
 """How long a thread may compute while another waits: the loop that answers must not wait for the judge."""
 _KEEP_ALIVE = 15
+_SAME_MESSAGE = 10.0
+"""Seconds after which the log says the same again."""
 _M_ARENA_MAX = -8
 """The parameter's number in glibc's malloc.h."""
 _ARENAS = 2
@@ -52,6 +57,27 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
+class SeldomSame(logging.Filter):
+    """Lets the same message through once in a while: thousands of refusals need no line each.
+
+    Args:
+        seconds: How seldom.
+        now: The time.
+    """
+
+    def __init__(self, seconds: float = _SAME_MESSAGE, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._seconds, self._now, self._last = seconds, now, ("", -math.inf)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a message is another one, or old enough to be said again."""
+        said, at = self._last
+        if record.msg == said and self._now() < at + self._seconds:
+            return False
+        self._last = str(record.msg), self._now()
+        return True
+
+
 def make_server(service: Service, *, mounts: Mapping[str, Any] | None = None, **settings: Any) -> Server:
     """A server for a service.
 
@@ -70,10 +96,12 @@ def make_server(service: Service, *, mounts: Mapping[str, Any] | None = None, **
         access_log=False,
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE,
-        limit_concurrency=service.limits.connections,
         backlog=2048,
         **settings,
     )
+    logger = logging.getLogger("uvicorn.error")
+    if not any(isinstance(one, SeldomSame) for one in logger.filters):
+        logger.addFilter(SeldomSame())
     return Server(config, service.door, on_leaving=service.leave)
 
 
