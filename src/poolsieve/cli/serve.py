@@ -50,7 +50,7 @@ def serve(
     ] = 1000.0,
     room: Annotated[
         int | None,
-        typer.Option(help="Images of requests that are held at most. \\[default: three full chunks]"),
+        typer.Option(help="Images of requests that are held at most. \\[default: four full chunks]"),
     ] = None,
     prefix: Annotated[
         list[str] | None,

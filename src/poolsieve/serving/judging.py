@@ -134,7 +134,7 @@ class Judge:
         self.policies, self._store, self._metrics = dict(policies), store, metrics
         self._deliveries_made = deliveries_made
         lines = {name: policy.line for name, policy in self.policies.items()}
-        room = limits.room or max(256, 3 * max(line.full for line in lines.values()))
+        room = limits.room or max(256, 4 * max(line.full for line in lines.values()))
         rng = random.Random(secrets.randbits(128) if seed is None else seed)
         self._batcher: Batcher[Pending] = Batcher(lines, room, rng)
         self._changed = threading.Condition()

@@ -27,7 +27,7 @@ class Limits:
             `receive_rate` bytes.
         receive_rate: Bytes in a second, below which a client is too slow.
         longest_receive: No request may take longer to come.
-        room: Images of requests that may be held; None for three full chunks of the largest policy, at least
+        room: Images of requests that may be held; None for four full chunks of the largest policy, at least
             256.
         threads: Threads that read and decode images.
     """
