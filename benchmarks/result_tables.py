@@ -124,7 +124,7 @@ def readme() -> str:
         f"{first['distinct_clear']:,} other test images. The default plan finds "
         f"{share(rows['auto']['sensitivity_low'])} to {share(rows['auto']['sensitivity_high'])} "
         "of the firearms (95% interval)."
-        + (" Images/s are of JPEGs of 2 megapixels, from files to verdicts.\n" if speeds else "\n")
+        + (" Images/s: JPEGs of 2 megapixels, from files to verdicts, in fp32.\n" if speeds else "\n")
         + cars_in_short()
     )
 
