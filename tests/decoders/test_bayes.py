@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolsieve.decoders import MAP, BeliefPropagation, CountNoise, LatentNoise, Readings
+from poolsieve.decoders import MAP, BeliefPropagation, CountNoise, LatentNoise, Readings, bayes
 from poolsieve.designs import Pooling, balanced_design, disjoint_design
 
 LOOPY = balanced_design(12, pool_size=4, pools_per_image=2, seed=0)
@@ -59,7 +59,8 @@ TREES = {
 
 @pytest.mark.parametrize("damping", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("name", TREES)
-def test_belief_propagation_is_exact_without_cycles(name, damping):
+def test_belief_propagation_is_exact_without_cycles(name, damping, monkeypatch):
+    monkeypatch.setattr(bayes, "FEW_IMAGES", 0)
     design = TREES[name]
     generator = np.random.default_rng(4)
     sets = np.array(list(itertools.product([False, True], repeat=design.images)))
@@ -74,8 +75,9 @@ def test_belief_propagation_is_exact_without_cycles(name, damping):
 
 
 @pytest.mark.parametrize("damping", [0.5, 0.9, 0.99])
-def test_settled_means_settled_however_strong_the_damping(damping):
+def test_settled_means_settled_however_strong_the_damping(damping, monkeypatch):
     """At the default tolerance of .01 in log-odds no posterior of a tree is off by much more."""
+    monkeypatch.setattr(bayes, "FEW_IMAGES", 0)
     design = TREES["chain"]
     generator = np.random.default_rng(4)
     sets = np.array(list(itertools.product([False, True], repeat=design.images)))
@@ -95,6 +97,22 @@ def test_belief_propagation_is_close_on_a_graph_with_cycles():
     decoding = BeliefPropagation().decode(readings, LOOPY, 0.1)
     expected = [exact_posterior(t, np.full(12, 0.1), LOOPY, ALL_SETS) for t in readings.log_likelihoods]
     assert np.quantile(abs(decoding.scores - expected), 0.95) < 0.03
+
+
+@pytest.mark.parametrize("certain", [1.0, 60.0])
+def test_few_images_have_exact_posteriors_however_their_pools_cross(certain):
+    """Messages between these eight images and five pools grow to certainty, of the less probable set."""
+    design = Pooling([[0, 2, 3], [0, 4, 6, 7], [1, 7], [1, 3, 5, 6], [2, 4, 5]], 9)  # image 8 is in no pool
+    sets = np.array(list(itertools.product([False, True], repeat=9)))
+    priors = np.array([0.5, 0.25, 0.5, 0.5, 0.25, 0.25, 0.5, 0.25, 0.1])
+    table = np.full((2, 5, 5), -certain)
+    table[:, np.arange(5), [2, 1, 0, 2, 1]] = 0.0
+    table[1] *= 0.1
+    decoding = BeliefPropagation().decode(Readings.soft(table), design, priors)
+    assert decoding.solved.all()
+    for scores, one in zip(decoding.scores, table, strict=True):
+        np.testing.assert_allclose(scores, exact_posterior(one, priors, design, sets), atol=1e-9)
+    assert certain == 1.0 or decoding.scores[0, 0] == pytest.approx(0.25)  # {0, 3, 5}, or {2, 3, 6}
 
 
 def test_priors_decide_between_images_that_readings_cannot_tell_apart():

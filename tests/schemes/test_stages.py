@@ -107,6 +107,12 @@ def test_any_sensible_list_keeps_the_contract(scheme):
     check_scheme(scheme)
 
 
+def test_pools_of_few_images_that_fit_two_answers_are_sure_of_neither():
+    """Two rounds leave eight images, three of them bad; messages between so few were certain, and wrong."""
+    first, few = DisjointPools(pool_size=4), Pools(pool_size=4, pools_per_image=2, retest_above=0.001)
+    check_scheme(Scheme((first, first, few, Test()), chunk=104, prevalence=0.001))
+
+
 TWO_ROUNDS = Scheme((DisjointPools(pool_size=8), Test()), chunk=104)
 THREE_ROUNDS = Scheme((DisjointPools(pool_size=8), DisjointPools(pool_size=4), Test()), chunk=104)
 

@@ -18,6 +18,8 @@ from poolsieve.designs import Pooling
 
 IMPOSSIBLE = 1e3
 """Cost that stands for −log 0: it outweighs any evidence, but not a certain prior."""
+FEW_IMAGES = 10
+"""So few pooled images are weighed set by set: messages are too sure of pools that cross again and again."""
 
 
 @register_decoder("bp")
@@ -26,8 +28,9 @@ class BeliefPropagation(Decoder):
     """Posterior probability of every image from soft or hard readings and per-image priors.
 
     Sum-product message passing (Kschischang, Frey and Loeliger 2001) between images and pools, where a pool
-    knows the likelihood of each count. Exact where the graph has no cycles; elsewhere the usual
-    approximation, damped. The score is the posterior; an image is flagged where it exceeds `threshold`.
+    knows the likelihood of each count. Exact where the graph has no cycles or no more than `FEW_IMAGES` are
+    pooled, whose sets are all summed over; elsewhere the usual approximation, damped. The score is the
+    posterior; an image is flagged where it exceeds `threshold`.
     `Decoding.solved` says whether the messages settled.
 
     Attributes:
@@ -51,16 +54,44 @@ class BeliefPropagation(Decoder):
     }
 
     def _decode(self, readings: Readings, design: Pooling, priors: NDArray[np.float64]) -> Decoding:
-        log_odds, settled = propagate_beliefs(
-            np.exp(likelihoods_of(readings, self.noise, design.pool_size)),
+        likelihoods, prior_odds = (
+            likelihoods_of(readings, self.noise, design.pool_size),
             prior_log_odds(priors),
-            design,
-            int(self.rounds),
-            float(self.damping),
-            float(self.tolerance),
         )
+        if np.count_nonzero(design.image_weights) <= FEW_IMAGES:
+            log_odds, settled = (
+                _sum_over_sets(likelihoods, prior_odds, design),
+                np.ones(len(priors), dtype=bool),
+            )
+        else:
+            log_odds, settled = propagate_beliefs(
+                np.exp(likelihoods),
+                prior_odds,
+                design,
+                int(self.rounds),
+                float(self.damping),
+                float(self.tolerance),
+            )
         posterior = scipy.special.expit(log_odds)
         return Decoding(posterior, posterior > self.threshold, settled)
+
+
+def _sum_over_sets(
+    likelihoods: NDArray[np.float64], prior_odds: NDArray[np.float64], design: Pooling
+) -> NDArray[np.float64]:
+    """Log-odds of every image by all sets of pooled images that may be the bad ones.  # (chunks, n)."""
+    pooled = np.flatnonzero(design.image_weights)
+    sets = (np.arange(2 ** len(pooled))[:, None] >> np.arange(len(pooled))) & 1
+    weights = prior_odds[:, pooled] @ sets.T  # (chunks, sets)
+    costs = np.minimum(-likelihoods, IMPOSSIBLE)
+    for q, pool in enumerate(design.pools):
+        weights -= costs[:, q, sets[:, np.isin(pooled, pool)].sum(axis=1)]
+    log_odds = prior_odds.copy()
+    for place, image in enumerate(pooled):
+        bad = sets[:, place] == 1
+        log_odds[:, image] = scipy.special.logsumexp(weights[:, bad], axis=1)
+        log_odds[:, image] -= scipy.special.logsumexp(weights[:, ~bad], axis=1)
+    return log_odds
 
 
 @register_decoder("map")
