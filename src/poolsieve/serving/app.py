@@ -17,7 +17,8 @@ from poolsieve._version import __version__
 from poolsieve.serving.errors import Refused, answer_refusal
 from poolsieve.serving.job_routes import job_router
 from poolsieve.serving.metrics import CONTENT_TYPE
-from poolsieve.serving.moderate_routes import moderate_router, refusals
+from poolsieve.serving.moderate_routes import MODERATE, moderate_router, refusals
+from poolsieve.serving.requests import refusal_at_the_door
 from poolsieve.serving.service import Service
 
 _DESCRIPTION = "Image moderation by pooled tests, cheap first looks and plans."
@@ -88,10 +89,10 @@ def _health_router(service: Service) -> APIRouter:
 
 
 class _MeasuredRequests:
-    """Counts requests and their time; plain ASGI, as it is on the way of every request."""
+    """Counts requests and their time, and refuses at once; plain ASGI, as every request comes through it."""
 
     def __init__(self, app: Any, service: Service) -> None:
-        self._app, self._metrics = app, service.metrics
+        self._app, self._service, self._metrics = app, service, service.metrics
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -105,9 +106,12 @@ class _MeasuredRequests:
                 status = message["status"]
             await send(message)
 
+        refused = None
+        if scope["method"] == "POST" and scope["path"] == MODERATE:
+            refused = refusal_at_the_door(self._service, Request(scope))
         try:
-            await self._app(scope, receive, watched)
+            await (self._app if refused is None else refused.response())(scope, receive, watched)
         finally:
-            route = getattr(scope.get("route"), "path", "other")
+            route = getattr(scope.get("route"), "path", "other" if refused is None else MODERATE)
             self._metrics.requests.labels(route=route, status=str(status)).inc()
             self._metrics.latency.labels(route=route).observe(time.monotonic() - begin)

@@ -41,10 +41,9 @@ class Access:
             Refused: There is none, it is not valid, or not for this.
         """
         text = presented_key(request)
-        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-        known = self._found.get(digest)
-        now = time.monotonic()
-        if known is None or known[0] < now:
+        digest = _digest(text)
+        key = self._remembered(digest)
+        if key is None:
             loop = asyncio.get_running_loop()
             key = await loop.run_in_executor(self._executor, self._store.keys.find, text)
             if key is None:
@@ -52,9 +51,7 @@ class Access:
                 raise Refused(401, "unauthorized", "the API key is not valid, has ended or was revoked")
             if len(self._found) >= _MOST_REMEMBERED:
                 self._found.clear()
-            self._found[digest] = (now + _REMEMBERED_SECONDS, key)
-        else:
-            key = known[1]
+            self._found[digest] = (time.monotonic() + _REMEMBERED_SECONDS, key)
         if not key.valid(time.time()):
             raise Refused(401, "unauthorized", "the API key is not valid, has ended or was revoked")
         if scope not in key.scopes:
@@ -62,6 +59,22 @@ class Access:
                 403, "forbidden", f"the API key is not for {scope!r}; it has: {', '.join(sorted(key.scopes))}"
             )
         return key
+
+    def remembered(self, request: Request, scope: str) -> Key | None:
+        """The key of a request, if it was valid for this a moment ago; nobody is asked or awaited."""
+        try:
+            key = self._remembered(_digest(presented_key(request)))
+        except Refused:
+            return None
+        return key if key is not None and key.valid(time.time()) and scope in key.scopes else None
+
+    def _remembered(self, digest: bytes) -> Key | None:
+        until, key = self._found.get(digest, (0.0, None))
+        return key if until >= time.monotonic() else None
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def presented_key(request: Request) -> str:

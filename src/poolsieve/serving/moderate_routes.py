@@ -35,6 +35,7 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: REFUSALS[status] for status in statuses}
 
 
+MODERATE = "/v1/moderate"
 _IMAGE = {"type": "string", "format": "binary"}
 _FIELDS = {"deadline_ms": {"type": "number"}, "policies": {"type": "string"}}
 _BODY = {
@@ -110,7 +111,7 @@ def moderate_router(service: Service) -> APIRouter:
     router = APIRouter(tags=["moderation"])
 
     @router.post(
-        "/v1/moderate",
+        MODERATE,
         summary="Judge 1 to 64 images before a deadline",
         responses=refusals(400, 401, 403, 413, 422, 429, 503),
         openapi_extra={"requestBody": _BODY},

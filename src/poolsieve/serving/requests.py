@@ -144,6 +144,23 @@ class Admission:
         self._release()
 
 
+def refusal_at_the_door(service: Service, request: Request) -> Refused | None:
+    """What a request for verdicts will be told if there is no room for it, by its head alone.
+
+    A crowd of those who find no room must cost little, or those who found it would wait for them.
+    """
+    key = service.access.remembered(request, "moderate")
+    if key is None:
+        return None
+    try:
+        deadline = read_deadline(service, request.query_params.get("deadline_ms"), time.monotonic())
+        with Admission(service, key) as admission:
+            admission.open(deadline)
+    except Refused as refused:
+        return refused
+    return None
+
+
 async def read_form(service: Service, request: Request) -> Form:
     """The images and fields of a request.
 

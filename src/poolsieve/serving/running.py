@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ctypes
 import gc
 import logging
 import math
+import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -20,6 +25,10 @@ from poolsieve.serving.service import Service
 
 _SWITCH_SECONDS = 0.001
 """How long a thread may compute while another waits: the loop that answers must not wait for the judge."""
+_BEHIND = 5
+"""By how much nicer all threads are than the loop that answers: judging takes all that processors can give, and
+where more come than can be judged, the others want their refusal at once."""
+_LOOK_FOR_THREADS = 1.0
 _KEEP_ALIVE = 15
 _SAME_MESSAGE = 10.0
 """Seconds after which the log says the same again."""
@@ -36,6 +45,35 @@ def keep_arenas_few() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, _ARENAS)
+
+
+class GivingWay:
+    """Has all other threads and the child processes give way to the thread that calls; on Linux only."""
+
+    def __init__(self) -> None:
+        self._known: set[int] = set()
+
+    def look(self) -> None:
+        """Make those nicer that are new since the last look."""
+        if sys.platform != "linux":
+            return
+        own, there = threading.get_native_id(), set[int]()
+        for task in Path("/proc/self/task").iterdir():
+            there.add(int(task.name))
+            with contextlib.suppress(OSError):  # it has ended, or this kernel does not tell children
+                there.update(map(int, (task / "children").read_text().split()))
+        there.discard(own)
+        nicer = min(19, os.getpriority(os.PRIO_PROCESS, own) + _BEHIND)
+        for one in there - self._known:
+            with contextlib.suppress(OSError):  # it has ended, or is nicer
+                os.setpriority(os.PRIO_PROCESS, one, nicer)
+        self._known = there
+
+    async def go_on(self) -> None:
+        """Look now and then: pools start threads when they need them."""
+        while True:
+            self.look()
+            await asyncio.sleep(_LOOK_FOR_THREADS)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -114,14 +152,15 @@ def serve(
 ) -> None:
     """Serve until a signal says to end; all who have come are answered first."""
     server = make_server(service, mounts=mounts)
-    if on_ready is not None:
-        startup = server.startup
+    startup, watching = server.startup, set[asyncio.Task[None]]()
 
-        async def started(sockets: Any = None) -> None:
-            await startup(sockets)
+    async def started(sockets: Any = None) -> None:
+        await startup(sockets)
+        watching.add(asyncio.create_task(GivingWay().go_on()))  # until the loop ends
+        if on_ready is not None:
             on_ready()
 
-        server.startup = started  # type: ignore[method-assign]
+    server.startup = started  # type: ignore[method-assign]
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.collect()
     gc.freeze()  # what is loaded stays: going through it all takes a tenth of a second of somebody's answer
