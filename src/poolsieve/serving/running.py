@@ -26,7 +26,7 @@ from poolsieve.serving.service import Service
 _SWITCH_SECONDS = 0.001
 """How long a thread may compute while another waits: the loop that answers must not wait for the judge."""
 _BEHIND = 5
-"""By how much nicer all threads are than the loop that answers: judging takes all that processors can give, and
+"""By how much nicer all threads are than the loop that answers: judging takes all that processors give, and
 where more come than can be judged, the others want their refusal at once."""
 _LOOK_FOR_THREADS = 1.0
 _KEEP_ALIVE = 15
