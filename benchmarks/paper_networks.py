@@ -85,7 +85,18 @@ _HALF = make_settings(
     compile=True,
 )
 _PAPER = make_settings("paper", input_size=112)
-_CARS = make_settings(individual_epochs=3, epochs=8, pools_per_epoch=2000, outliers=OutlierSettings())
+_CARS = make_settings(  # as the shipped bundle is trained at half size, for pools of 8 alone
+    shrink=2,
+    tune_from="block2",
+    front_epochs=6,
+    individual_epochs=2,
+    epochs=8,
+    pools_per_epoch=4000,
+    head_weight=1.0,
+    select_by="likelihood",
+    outliers=OutlierSettings(),
+    compile=True,
+)
 _PAPER_OUTLIERS: OutlierSettings = RECIPES["paper"]["outliers"]
 
 
@@ -126,7 +137,9 @@ RUNS = {
     },
     "paper": Run("firearms.csv", _PAPER, "the paper's recipe, 90 epochs at 112 pixels"),
     "paper-tenth": Run(
-        "firearms.csv", replace(_PAPER, pools_per_epoch=624), "the same, with a tenth of the pools an epoch"
+        "firearms.csv",
+        replace(_PAPER, pools_per_epoch=624, validation_pools=300, compile=True),
+        "the same, with a tenth of the pools an epoch",
     ),
     "paper-binary": Run("firearms.csv", replace(_PAPER, readings="binary"), "paper: BPNN for QPNN"),
     "cars": Run("cars_offtopic.csv", _cars(), "the shipped way"),
@@ -149,7 +162,7 @@ RUNS = {
     ),
     "firearms-density": Run(
         "firearms_offtopic.csv",
-        replace(_cars(reading="density"), epochs=8, pools_per_epoch=2000),
+        _cars(reading="density"),
         "a forum on firearms by density alone, trained as cars are",
     ),
 }
