@@ -29,6 +29,8 @@ _BEHIND = 5
 """By how much nicer all threads are than the loop that answers: judging takes all that processors give, and
 where more come than can be judged, the others want their refusal at once."""
 _LOOK_FOR_THREADS = 1.0
+_GIVE_BACK = 1.0
+"""Seconds after which memory that was freed is given back: what a crowd took is held for no longer."""
 _KEEP_ALIVE = 15
 _SAME_MESSAGE = 10.0
 """Seconds after which the log says the same again."""
@@ -42,9 +44,21 @@ def keep_arenas_few() -> None:
 
     It is for the start of a process, before its threads are there; elsewhere than on glibc nothing is done.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    mallopt = _of_glibc("mallopt")
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, _ARENAS)
+
+
+async def give_memory_back() -> None:
+    """Now and then give the system what glibc keeps of freed memory, also from the middle of its heaps."""
+    trim = _of_glibc("malloc_trim")
+    while trim is not None:
+        await asyncio.sleep(_GIVE_BACK)
+        await asyncio.to_thread(trim, 0)
+
+
+def _of_glibc(name: str) -> Callable[..., int] | None:
+    return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None
 
 
 class GivingWay:
@@ -156,7 +170,8 @@ def serve(
 
     async def started(sockets: Any = None) -> None:
         await startup(sockets)
-        watching.add(asyncio.create_task(GivingWay().go_on()))  # until the loop ends
+        for going_on in (GivingWay().go_on(), give_memory_back()):  # until the loop ends
+            watching.add(asyncio.create_task(going_on))
         if on_ready is not None:
             on_ready()
 
