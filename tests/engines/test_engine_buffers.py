@@ -45,6 +45,17 @@ def test_another_size_gets_what_fits_it():
     assert buffers.empty((0, 5), "float32").shape == (0, 5)
 
 
+def test_free_memory_of_other_sizes_is_let_go():
+    """Or chunks of several sizes would leave a block of each."""
+    buffers = Buffers()
+    for rows in (10, 40, 160, 640):
+        array = buffers.empty((rows, 1 << 18), "uint8")
+        address_of_last = address(array)
+        del array
+    assert [block.nbytes for block in buffers._blocks] == [640 << 18]
+    assert address(buffers.empty((600, 1 << 18), "uint8")) == address_of_last
+
+
 def test_an_engine_holds_nothing_of_a_chunk_that_is_done():
     """Or the features of two chunks would take memory, and the pixels of the last one."""
     engine = open_engine(load_bundle("firearms"), "openvino", threads=1)

@@ -38,8 +38,17 @@ class Buffers:
         return block[:size].view(dtype).reshape(shape)
 
     def _free(self, size: int) -> np.ndarray | None:
-        for k in range(len(self._blocks)):
+        """A block that nobody holds and that fits; all others that nobody holds are let go.
+
+        Chunks of several sizes would otherwise leave a block of each.
+        """
+        found = None
+        for k in reversed(range(len(self._blocks))):
             # Held by the deque and by the argument of getrefcount; an array that looks into it adds one.
-            if sys.getrefcount(self._blocks[k]) <= 2 and size <= self._blocks[k].nbytes <= 2 * size:
-                return self._blocks[k]
-        return None
+            if sys.getrefcount(self._blocks[k]) > 2:
+                continue
+            if found is None and size <= self._blocks[k].nbytes <= 2 * size:
+                found = self._blocks[k]
+            else:
+                del self._blocks[k]
+        return found
