@@ -3,16 +3,18 @@
 import io
 import tarfile
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
-from planted import PlantedEngine, planted_bundle, planted_plans, write_images
+from planted import COST, PlantedEngine, planted_bundle, planted_plans, write_images
 
 from poolsieve.images import guarded_decoding, views
 from poolsieve.images.sources import FileItem
 from poolsieve.moderation import Moderator
 from poolsieve.schemes import make_scheme
+from poolsieve.statistics import Estimate
 
 IMAGES = 24
 BAD = (3, 4, 17)
@@ -119,10 +121,27 @@ def test_verdicts_and_pixels_do_not_depend_on_the_way_images_come(folder, room, 
             }
 
 
+def plans_that_hand_on(share):
+    look = COST.glance / (COST.front + COST.back + COST.final)
+    cost = Estimate(look + share, look + share, look + share)
+    return [replace(plan, cost=cost) if plan.scheme == "glance" else plan for plan in planted_plans()]
+
+
+@pytest.mark.parametrize(("share", "first"), [(0.1, 4), (0.3, 8)])
+def test_plans_that_hand_on_many_images_decode_once_and_whole(folder, decoded, share, first):
+    """Decoding small saves a fifth of decoding whole, which handing on then costs."""
+    plans = plans_that_hand_on(share)
+    one = Moderator(planted_bundle(), PlantedEngine(), plans, prevalence=0.01, seed=7)
+    verdicts = list(one.moderate(str(folder)))
+    assert one.totals.meter.runs["glance"] > 0
+    assert [one.position for one in verdicts if one.status == "flagged"] == list(BAD)
+    assert decoded[first] == IMAGES and decoded[12 - first] == (len(BAD) if first == 4 else 0)
+
+
 def test_a_glance_sees_the_same_of_images_that_were_read_whole_for_another_plan(folder):
     engine, by_plans = Watching(), Watching()
     list(moderator(engine).moderate(str(folder)))
-    one = Moderator(planted_bundle(), by_plans, planted_plans(), prevalence=0.03, seed=7)
+    one = Moderator(planted_bundle(), by_plans, plans_that_hand_on(0.1), prevalence=0.03, seed=7)
     files = sorted(folder.iterdir())
     whole = [one._chunk_judge.prepare(FileItem(str(file)), None, small=False) for file in files]
     assert {len(image.pixels) for image in whole} == {8}

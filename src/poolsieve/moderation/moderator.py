@@ -25,7 +25,7 @@ from poolsieve.moderation.chunk_judge import DIGITS, ChunkJudge
 from poolsieve.moderation.chunk_pixels import PreparedImage
 from poolsieve.moderation.stream import Stream, check_wait, verdicts_in_order
 from poolsieve.moderation.verdicts import Verdict
-from poolsieve.planning.choosing import choose_scheme
+from poolsieve.planning.choosing import choose_scheme, small_views_pay
 from poolsieve.planning.plan_controller import PlanController
 from poolsieve.planning.plans import Plan, Target
 from poolsieve.schemes import (
@@ -197,12 +197,15 @@ class Moderator:
         if not 0 <= self.seed <= LARGEST_SEED:
             raise ValueError(f"seed={seed}, but it must lie between 0 and {LARGEST_SEED}")
         self._threads = reading_threads or min(8, os.cpu_count() or 1)
-        small = self._scheme is None or any(stage.sees_small(bundle.config) for stage in self._scheme.stages)
+        self._judging = threading.Lock()
+        self.totals = self._new_totals()  # complains if there is no plan
+        if self._plans is None:
+            small = any(stage.sees_small(bundle.config) for stage in self.scheme.stages)
+        else:
+            small = small_views_pay(self._plans, bundle.config)
         self._chunk_judge = ChunkJudge(
             bundle, networks, self.seed, frames, small_views=small, threads=self._threads
         )
-        self._judging = threading.Lock()
-        self.totals = self._new_totals()
         self.scheme.prepare(bundle.config, LikelihoodModel(bundle.calibration))  # complains at once
 
     @property
