@@ -89,7 +89,7 @@ def test_what_is_wrong_is_said_as_in_this_process():
 SLOW = {
     "scans": lambda: hostile.jpeg_of_many_scans(90, 4000),
     "run lengths": lambda: hostile.rle_bmp_of_short_lines(4000),
-    "tiny Exif": lambda: hostile.jpeg_of_tiny_exif(60_000),
+    "tiny Exif": lambda: hostile.jpeg_of_tiny_exif(150_000),
     "segments": lambda: hostile.jpeg_with_segments((0xE2, b"abc"), 1_000_000),
 }
 
