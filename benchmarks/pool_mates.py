@@ -229,7 +229,9 @@ class Bench:
     def record(self, pictures: list[Image.Image], *, clean: bool = False) -> Numbers:
         """Record pictures, which are to be flagged unless they are clean; gives their numbers."""
         config, engine = self._bundle.config, self._engine
-        pixels = np.stack([plain_view(picture, config.input_size, config.squaring) for picture in pictures])
+        pixels = np.stack(
+            [plain_view(picture, config.input_size, config.resize_mode) for picture in pictures]
+        )
         features = engine.front(pixels).features.copy()
         head, output = engine.head(features), engine.individual(features)
         glances = engine.glance(pixels) if config.glance else np.zeros(len(pixels), np.float32)

@@ -11,6 +11,7 @@ from poolsieve.bundles.training_shapes import TrainingShapes
 from poolsieve.designs.pool_pairs import check_pairs
 from poolsieve.multiply_adds import MultiplyAdds
 from poolsieve.strict_json import FromZero, read_record
+from poolsieve.view_settings import ResizeMode
 
 FORMAT_VERSION = 1
 CONFIG_FILE = "config.json"
@@ -30,7 +31,6 @@ GLANCE_GRAPH = "glance.onnx"
 Merge = Literal["gated", "max", "tree"]
 Counting = Literal["shared", "separate"]
 Kind = Literal["classification", "outlier"]
-Squaring = Literal["pad", "stretch"]
 WeightPrecision = Literal["fp32", "fp16"]
 """How the weights of a training run may be stored."""
 BundlePrecision = Literal["fp32", "fp16", "int8"]
@@ -91,7 +91,7 @@ class BundleConfig:
         merge: "gated" multiplies by the gate before the maximum over a pool, "max" does not; "tree" takes the
             maximum over pairs of a pool, and again over what is left at later depths.
         input_size: Height and width of images in pixels.
-        squaring: How images are made square.
+        resize_mode: How images are made square.
         mean: Subtracted from RGB pixels of 0 to 255; the front graph does it.
         scale: Divides them after that.
         feature_shape: Channels, height and width of one image's front features.
@@ -122,7 +122,7 @@ class BundleConfig:
     cut: str
     merge: Merge
     input_size: int
-    squaring: Squaring
+    resize_mode: ResizeMode
     mean: tuple[float, float, float]
     scale: tuple[float, float, float]
     feature_shape: tuple[int, int, int]
@@ -182,7 +182,7 @@ class BundleConfig:
         what: Literal["precision", "readings"] = "precision" if edition == "int8" else "readings"
         if getattr(config, what) != edition:
             raise ValueError(f"{what} is {getattr(config, what)!r}, but must be {edition!r}")
-        for name in ("task", "kind", "input_size", "squaring", "pool_sizes"):
+        for name in ("task", "kind", "input_size", "resize_mode", "pool_sizes"):
             own, other = getattr(self, name), getattr(config, name)
             if own != other:
                 raise ValueError(f"{name} is {other!r}, but the bundle that holds it has {own!r}")

@@ -55,7 +55,7 @@ class ChunkJudge:
         self._bundle, self._networks, self._seed = bundle, networks, seed
         config = bundle.config
         shrink = config.small_shrink if small_views else 1
-        self._request = ViewRequest(config.input_size, config.squaring, frames, shrink)
+        self._request = ViewRequest(config.input_size, config.resize_mode, frames, shrink)
         self._threads = threads
         self._likelihoods = LikelihoodModel(bundle.calibration)
 

@@ -162,7 +162,7 @@ def save_model(folder: Path, model: TrainedModel, entries: dict[str, Any]) -> No
     Args:
         folder: The run's folder.
         model: What was trained.
-        entries: Further entries of the configuration: task, squaring, the training settings.
+        entries: Further entries of the configuration: task, resize_mode, the training settings.
     """
     tensors = copied_tensors({f"{prefix}.": part for prefix, part in model.parts().items()})
     write_atomically(folder / MODEL_FILE, save(tensors))

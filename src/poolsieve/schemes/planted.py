@@ -69,7 +69,7 @@ def planted_config(pool_sizes: Sequence[int], merge: Merge) -> BundleConfig:
         cut="front",
         merge=merge,
         input_size=SIDE,
-        squaring="stretch",
+        resize_mode="stretch",
         mean=(0.0, 0.0, 0.0),
         scale=(1.0, 1.0, 1.0),
         feature_shape=(3, 1, 1),

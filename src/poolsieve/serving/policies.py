@@ -122,7 +122,7 @@ class Policy:
     @property
     def view(self) -> tuple[int, str]:
         """What images are brought to; policies with the same can share what was read."""
-        return self.bundle.config.input_size, self.bundle.config.squaring
+        return self.bundle.config.input_size, self.bundle.config.resize_mode
 
     def prepare(self, data: bytes, name: str) -> PreparedImage:
         """Read one image; one that cannot be read is told so by its verdict."""

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from poolsieve.parameters import Choice, Interval, Several, check_parameters, parameter
-from poolsieve.view_settings import ViewSettings
+from poolsieve.view_settings import ResizeMode, ViewSettings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -331,7 +331,7 @@ class TrainingSettings(_Settings):
         _FROM_0,
     )
     view_settings: ViewSettings = field(default_factory=ViewSettings)
-    resize_mode: Literal["pad", "stretch"] | None = option(
+    resize_mode: ResizeMode | None = option(
         None,
         "Stretch images to squares, or pad them with zeros.",
         name="--stretch/--pad",
