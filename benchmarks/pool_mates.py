@@ -191,8 +191,8 @@ class Bench:
             logits = self._engine.pooled(records.features, records.gates, pools, SIZE).logits
             table = self._evidence.of_pools(logits, np.full(SEARCH_POOLS, SIZE)).log_likelihoods
             assert table is not None
-            chances = np.exp(table[0] - table[0].max(axis=1, keepdims=True))
-            raised.append(float((chances @ np.arange(SIZE + 1) / chances.sum(axis=1)).mean()))
+            likelihoods = np.exp(table[0] - table[0].max(axis=1, keepdims=True))
+            raised.append(float((likelihoods @ np.arange(SIZE + 1) / likelihoods.sum(axis=1)).mean()))
         return tried[np.argsort(raised)[::-1][:FRAMES]]
 
     def judge(self, scheme: Scheme, chunks: list[Numbers], *, all_bad: bool = False) -> Judged:

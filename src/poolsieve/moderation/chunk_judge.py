@@ -193,13 +193,13 @@ def _pool_readings(decision: Decision, positions: NDArray[np.intp]) -> list[tupl
         return [()] * len(positions)
     pools = []
     for q, size in enumerate(pooling.pool_sizes):
-        chances = softmax(readings.log_likelihoods[0, q, : size + 1].astype(np.float64))
+        probabilities = softmax(readings.log_likelihoods[0, q, : size + 1].astype(np.float64))
         pools.append(
             PoolReading(
                 number=q,
                 members=tuple(int(positions[j]) for j in pooling.pools[q, :size]),
                 count=int(readings.counts[0, q]),
-                chances=tuple(round(float(chance), DIGITS) for chance in chances),
+                probabilities=tuple(round(float(value), DIGITS) for value in probabilities),
             )
         )
     return [tuple(pools[q] for q in of_image if q >= 0) for of_image in pooling.pools_of]
