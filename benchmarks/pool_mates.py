@@ -144,7 +144,7 @@ class Bench:
     def __init__(self, bundle: Bundle, engine: Engine, *, alike: bool) -> None:
         self._alike = alike
         self._bundle, self._engine = bundle, engine
-        self._evidence = LikelihoodModel(bundle.calibration)
+        self._likelihoods = LikelihoodModel(bundle.calibration)
         self._parts: list[ImageRecords] = []
         self._networks: RecordedNetworks | None = None
         self._files: dict[int, Path] = {}
@@ -189,7 +189,7 @@ class Bench:
         for candidate in tried:
             pools = np.column_stack([hunted, np.full(SEARCH_POOLS, candidate), others])
             logits = self._engine.pooled(records.features, records.gates, pools, SIZE).logits
-            table = self._evidence.of_pools(logits, np.full(SEARCH_POOLS, SIZE)).log_likelihoods
+            table = self._likelihoods.of_pools(logits, np.full(SEARCH_POOLS, SIZE)).log_likelihoods
             assert table is not None
             likelihoods = np.exp(table[0] - table[0].max(axis=1, keepdims=True))
             raised.append(float((likelihoods @ np.arange(SIZE + 1) / likelihoods.sum(axis=1)).mean()))
@@ -211,7 +211,7 @@ class Bench:
             places = np.arange(len(images))
             chunk = Chunk(
                 self._networks,
-                self._evidence,
+                self._likelihoods,
                 meter,
                 images,  # type: ignore[arg-type]  # numbers in place of pixels
                 places,
@@ -252,7 +252,7 @@ class Bench:
 
     def scores(self, images: Numbers) -> NDArray[np.float64]:
         """What the individual network says of recorded images."""
-        return self._evidence.image_scores(self._records().logits[images])
+        return self._likelihoods.image_scores(self._records().logits[images])
 
 
 def later_frame(picture: Image.Image, rng: np.random.Generator) -> Image.Image:

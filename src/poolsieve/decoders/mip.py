@@ -54,8 +54,8 @@ def cannot_be_bad(counts: NDArray[np.int64], penalty: float, design: Pooling) ->
     Clearing such an image changes the objective by Σ(2e_q + 1) − λ, where each residual e_q is at most
     y_q − 1 while the image is flagged, and that is not above 0.  # (chunks, n)
     """
-    evidence = penalty + (1 - 2 * counts) @ design.sparse
-    return evidence >= 0
+    cannot: NDArray[np.bool_] = penalty + (1 - 2 * counts) @ design.sparse >= 0
+    return cannot
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def _outlier_lines(outliers: OutlierReadings | None) -> list[str]:
         how = (
             "the density alone decides, by the histogram of scores"
             if reading.by_density
-            else f"evidence = {reading.logit_weight:.2f} × the network's own output + "
+            else f"combined logit = {reading.logit_weight:.2f} × the network's own output + "
             f"{reading.score_weight:.2f} × log-likelihood of the score"
         )
         lines.append(
