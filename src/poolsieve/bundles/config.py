@@ -217,7 +217,7 @@ class BundleConfig:
                 f"format_version is {version}, but this poolsieve reads up to {FORMAT_VERSION}; "
                 "upgrade it with: pip install --upgrade poolsieve"
             )
-        config = read_record(cls, _completed(known) if known else values)
+        config = read_record(cls, values)
         by_size = {size: config.training_prior.get(str(size), ()) for size in config.pool_sizes}  # type: ignore[call-overload]
         if len(config.training_prior) != len(by_size):
             raise ValueError(
@@ -259,14 +259,6 @@ class BundleConfig:
             missing = sorted(expected - set(self.files))
             extra = sorted(set(self.files) - expected - OPTIONAL_FILES)
             raise ValueError(f"files must name exactly the bundle's files; missing {missing}, extra {extra}")
-
-
-def _completed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """With what was left out where a bundle has nothing special."""
-    completed = {"readings": "counts", "shrink": 1, "again": [], **values}
-    if isinstance(values.get("cost"), Mapping):
-        completed["cost"] = {"individual": 0, "pooled": 0, **values["cost"]}
-    return completed
 
 
 def read_training_shapes(values: Mapping[str, Any]) -> TrainingShapes | None:
