@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 from poolsieve.bundles.training_shapes import TrainingShapes
 from poolsieve.designs.pool_pairs import check_pairs
 from poolsieve.multiply_adds import MultiplyAdds
+from poolsieve.network_forms import Counting, Merge
 from poolsieve.strict_json import FromZero, read_record
 from poolsieve.view_settings import ResizeMode
 
@@ -28,8 +29,6 @@ OUTLIER_FILE = "outliers.safetensors"
 FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH = "front.onnx", "head.onnx", "individual.onnx"
 GLANCE_GRAPH = "glance.onnx"
 
-Merge = Literal["gated", "max", "tree"]
-Counting = Literal["shared", "separate"]
 Kind = Literal["classification", "outlier"]
 WeightPrecision = Literal["fp32", "fp16"]
 """How the weights of a training run may be stored."""

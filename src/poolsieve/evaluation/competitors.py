@@ -21,7 +21,7 @@ from poolsieve.schemes import DisjointPools, Scheme, Test, make_scheme
 from poolsieve.schemes.glance_look import Glance
 from poolsieve.schemes.scheme import SCHEMES
 
-Networks = Literal["whole", "half", "binary"]
+NetworkKind = Literal["whole", "half", "binary"]
 """Networks that methods run: the bundle's own, these at half size, and those of its binary edition."""
 NOT_TUNED = "defaults"
 """What is said of methods that there were no validation images for."""
@@ -68,7 +68,7 @@ class Competitor(ABC):
     least_pools: int = 1
 
     @property
-    def networks(self) -> Networks:
+    def networks(self) -> NetworkKind:
         """Which networks it runs."""
         return "half" if self.half else "binary" if self.binary else "whole"
 

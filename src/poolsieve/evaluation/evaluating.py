@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from poolsieve.calibration import confusion_counts
 from poolsieve.engines.resolution import at_resolution
-from poolsieve.evaluation.competitors import Networks, pools_per_image
+from poolsieve.evaluation.competitors import NetworkKind, pools_per_image
 from poolsieve.evaluation.detection_measures import ImageCounts
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.experiments import read_names, read_two_objects
@@ -145,7 +145,7 @@ def evaluate(
             outliers = density_alone(outliers)
             full = recalibrated(full, plan.known_pools, plan.seed, outliers)
         area = _require_knowledge(full.measuring, bundle, plan)
-        networks: dict[Networks, Resolution] = {"whole": full}
+        networks: dict[NetworkKind, Resolution] = {"whole": full}
         if any(competitor.binary for competitor in competitors):
             networks["binary"] = open_at(bundle.edition("binary"))
         if not any(competitor.half for competitor in competitors):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from poolsieve.evaluation.competitors import Competitor, Networks, Setup
+from poolsieve.evaluation.competitors import Competitor, NetworkKind, Setup
 from poolsieve.evaluation.context import EvaluationContext
 from poolsieve.evaluation.detection_measures import ImageCounts
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
@@ -45,7 +45,7 @@ class ComparedMethods:
 
 def compare(
     competitors: Sequence[Competitor],
-    networks: Mapping[Networks, Resolution],
+    networks: Mapping[NetworkKind, Resolution],
     plan: EvaluationPlan,
     reporter: Reporter,
 ) -> ComparedMethods:
