@@ -16,7 +16,6 @@ from poolsieve.moderation import Moderator, PreparedImage, Run, Verdict
 from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.plans import Plan, Target
 from poolsieve.schemes import Scheme, make_scheme
-from poolsieve.schemes.cost_model import whole
 from poolsieve.schemes.runner import Networks
 from poolsieve.serving.batching import Line
 from poolsieve.serving.knees import find_knee
@@ -147,7 +146,7 @@ class Policy:
         before, paid, read = dict(meter.seconds), meter.multiply_adds, meter.images
         verdicts = self.moderator.judge_chunk(images, self.run)
         seconds = {part: spent - before.get(part, 0.0) for part, spent in meter.seconds.items()}
-        cost = (meter.multiply_adds - paid) / max(1.0, (meter.images - read) * whole(meter.price))
+        cost = (meter.multiply_adds - paid) / max(1.0, (meter.images - read) * meter.price.whole)
         self._find_knee()
         return JudgedChunk(verdicts, scheme, number, self.moderator.seed, cost, seconds)
 
