@@ -30,7 +30,7 @@ from PIL import Image, ImageEnhance
 
 from poolsieve.bundles import Bundle, load_bundle
 from poolsieve.engines import open_engine
-from poolsieve.engines.base import Engine
+from poolsieve.engines.engine import Engine
 from poolsieve.evaluation.recorded_networks import ImageRecords, RecordedNetworks
 from poolsieve.images.datasets import ImageDataset, load_dataset
 from poolsieve.images.reading import read_image

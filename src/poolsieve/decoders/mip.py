@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.decoders.base import Choice, Decoder, Decoding, Interval, parameter, register_decoder
+from poolsieve.decoders.decoder import Choice, Decoder, Decoding, Interval, parameter, register_decoder
 from poolsieve.decoders.kernels.branch_and_bound import least_squares
 from poolsieve.decoders.readings import Readings
 from poolsieve.designs import Pooling

@@ -21,7 +21,7 @@ from poolsieve.progress import Reporter
 from poolsieve.row_cache import RowCache
 
 if TYPE_CHECKING:
-    from poolsieve.engines.base import Engine
+    from poolsieve.engines.engine import Engine
 
 
 @dataclass(frozen=True)

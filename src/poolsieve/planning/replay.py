@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from poolsieve.bundles.recordings import PoolRecording, Recordings
 from poolsieve.decoders import CountNoise, Readings
-from poolsieve.engines.base import FrontFeatures, HeadOutput, NetworkOutput
+from poolsieve.engines.engine import FrontFeatures, HeadOutput, NetworkOutput
 from poolsieve.schemes.cost_model import CostMeter, Price
 from poolsieve.schemes.runner import Chunk
 

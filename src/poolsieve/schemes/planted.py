@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from poolsieve.bundles.config import FORMAT_VERSION, BundleConfig, GlanceRecord, MultiplyAdds
 from poolsieve.calibration import Calibration, CountingCalibration, OutputScaling, RocCurve
-from poolsieve.engines.base import FrontFeatures, HeadOutput, NetworkOutput
+from poolsieve.engines.engine import FrontFeatures, HeadOutput, NetworkOutput
 from poolsieve.network_forms import Merge
 from poolsieve.schemes.runner import Features
 
