@@ -71,7 +71,7 @@ def serve(
 ) -> None:
     """Answer requests for verdicts, run jobs, and keep what was decided."""
     try:
-        from poolsieve.review.app import review_app
+        from poolsieve.review.review_application import review_app
         from poolsieve.serving.limits import Limits
         from poolsieve.serving.policies import load_policies
         from poolsieve.serving.running import keep_arenas_few, listen

@@ -166,4 +166,4 @@ def _its_pools(verdict: Verdict) -> str:
 
 def _likely_counts(pool: PoolReading) -> list[tuple[int, float]]:
     """The three likeliest counts of a pool, likeliest first."""
-    return sorted(enumerate(pool.chances), key=lambda pair: -pair[1])[:3]
+    return sorted(enumerate(pool.probabilities), key=lambda pair: -pair[1])[:3]

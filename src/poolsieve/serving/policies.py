@@ -16,7 +16,6 @@ from poolsieve.moderation import Moderator, PreparedImage, Run, Verdict
 from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.plans import Plan, Target
 from poolsieve.schemes import Scheme, make_scheme
-from poolsieve.schemes.cost_model import whole
 from poolsieve.schemes.runner import Networks
 from poolsieve.serving.batching import Line
 from poolsieve.serving.knees import find_knee
@@ -122,7 +121,7 @@ class Policy:
     @property
     def view(self) -> tuple[int, str]:
         """What images are brought to; policies with the same can share what was read."""
-        return self.bundle.config.input_size, self.bundle.config.squaring
+        return self.bundle.config.input_size, self.bundle.config.resize_mode
 
     def prepare(self, data: bytes, name: str) -> PreparedImage:
         """Read one image; one that cannot be read is told so by its verdict."""
@@ -147,7 +146,7 @@ class Policy:
         before, paid, read = dict(meter.seconds), meter.multiply_adds, meter.images
         verdicts = self.moderator.judge_chunk(images, self.run)
         seconds = {part: spent - before.get(part, 0.0) for part, spent in meter.seconds.items()}
-        cost = (meter.multiply_adds - paid) / max(1.0, (meter.images - read) * whole(meter.price))
+        cost = (meter.multiply_adds - paid) / max(1.0, (meter.images - read) * meter.price.whole)
         self._find_knee()
         return JudgedChunk(verdicts, scheme, number, self.moderator.seed, cost, seconds)
 
