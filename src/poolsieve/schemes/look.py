@@ -57,6 +57,16 @@ class Look(Stage):
         return (self.clear_below > 0) + (self.flag_above < 1) + (self.test_above < 1)
 
     @property
+    def way(self) -> str:
+        """How people say it looks, after "a look" or "then"."""
+        return f"by {self.called}"
+
+    @property
+    def first_look(self) -> str:
+        """What people are told of it where it is the first."""
+        return f"first look {self.way}"
+
+    @property
     def bound(self) -> str | None:
         """What it clears by, if it decides anything."""
         return "clear_below" if self.bounded else None

@@ -62,6 +62,11 @@ class PoolStage(Stage):
 
     pool_size: int = parameter(USUAL_POOL_SIZE, Interval(low=2, whole=True))
 
+    @property
+    def called(self) -> str:
+        """The pools that an image was in."""
+        return "its pools"
+
     @abstractmethod
     def design_for(self, images: int, chunk: int) -> Pooling:
         """A design for at least that many images, of which a short chunk takes the first.

@@ -30,6 +30,8 @@ USUAL_CHUNK = 100
 """Images of a chunk where neither the caller nor a design says otherwise."""
 UNNAMED = "stages"
 """Name of schemes that are not in the table."""
+BETWEEN_STAGES = " → "
+"""In the text of these."""
 
 SCHEMES: dict[str, tuple[Stage, ...]] = {
     "individual": (Test(),),
@@ -190,7 +192,7 @@ class Scheme:
     def __str__(self) -> str:
         """Name and all parameters: what a verdict record tells of the scheme."""
         if self.name == UNNAMED:
-            stages = " → ".join(map(str, self.stages))
+            stages = BETWEEN_STAGES.join(map(str, self.stages))
             return f"{stages} (chunk={self.chunk_size}, prevalence={self.prevalence})"
         return f"{self.name}({', '.join(f'{name}={value}' for name, value in self.parameters().items())})"
 

@@ -287,6 +287,11 @@ class Stage(ABC):
         return 0
 
     @property
+    def called(self) -> str:
+        """What people call it where it decided: "decided by …"."""
+        return self.name
+
+    @property
     def unplanned(self) -> str | None:
         """Why recordings cannot tell what it does, for people; None if they can."""
         return None
@@ -339,6 +344,11 @@ def register_stage(name: str) -> Callable[[StageClass], StageClass]:
 def list_stages() -> list[str]:
     """Names of all stages, sorted."""
     return sorted(_REGISTRY)
+
+
+def find_stage(name: str) -> type[Stage] | None:
+    """The class of a stage; None if there is none of that name."""
+    return _REGISTRY.get(name)
 
 
 def make_stage(name: str, **parameters: Any) -> Stage:
