@@ -241,7 +241,7 @@ def make_scheme(name: str, pool_sizes: Sequence[int], **parameters: Any) -> Sche
     given = {key: value for key, value in parameters.items() if value is not None}
     stages = SCHEMES[name]
     if given.pop("use_head", True) is False:
-        stages = tuple(stage for stage in stages if stage.name != Head.name or stage.bound)
+        stages = without_prior_head(stages)
         if len(stages) == len(SCHEMES[name]):
             raise ValueError(f"{name} has no parameter 'use_head': no head gives priors in it")
     whole = {key: given.pop(key) for key in ("chunk", "prevalence") if key in given}
@@ -257,6 +257,11 @@ def make_scheme(name: str, pool_sizes: Sequence[int], **parameters: Any) -> Sche
     for stage in made:
         stage.check(pool_sizes)
     return Scheme(made, name, **whole)
+
+
+def without_prior_head(stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """The stages without a head that only gives priors."""
+    return tuple(stage for stage in stages if stage.name != Head.name or stage.bound)
 
 
 def parameter_names(stages: Sequence[Stage]) -> dict[str, tuple[int, str]]:

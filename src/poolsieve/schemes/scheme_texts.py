@@ -9,9 +9,14 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal
 
-from poolsieve.schemes.head_look import Head
 from poolsieve.schemes.look import Look
-from poolsieve.schemes.scheme import BETWEEN_STAGES, SCHEMES, parameter_names, with_parameters
+from poolsieve.schemes.scheme import (
+    BETWEEN_STAGES,
+    SCHEMES,
+    parameter_names,
+    with_parameters,
+    without_prior_head,
+)
 from poolsieve.schemes.stages import Stage, find_stage
 
 
@@ -90,8 +95,7 @@ def stages_of(scheme: str) -> tuple[Stage, ...]:
         return () if None in made else tuple(stage for stage in made if stage is not None)
     name, _, inner = scheme.partition("(")
     stages = SCHEMES.get(name, ())
-    headless = tuple(stage for stage in stages if stage.name != Head.name)  # as with use_head=False
-    for some in (stages, headless):
+    for some in (stages, without_prior_head(stages)):
         given = _values_of(inner, ("chunk", "prevalence", *parameter_names(some)))
         if given is not None:
             return with_parameters(some, given)
