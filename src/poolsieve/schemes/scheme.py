@@ -69,9 +69,10 @@ class Scheme:
                 allowed.check(self.name, one.name, getattr(self, one.name))
         _check_order(self.stages)
         for place, stage in enumerate(self.stages):
-            futile = stage.futile(self.stages[:place], self.prevalence)
-            if futile is not None:
-                raise ValueError(f"{stage.name} {futile}")
+            before = self.stages[:place]
+            senseless = stage.futile(before, self.prevalence) or stage.unfit(self.chunk_size)
+            if senseless is not None:
+                raise ValueError(f"{stage.name} {senseless}")
 
     @property
     def chunk_size(self) -> int:

@@ -304,6 +304,10 @@ class Stage(ABC):
         """Why it can find nothing after those stages, and what would help; None if it can."""
         return None
 
+    def unfit(self, chunk: int) -> str | None:
+        """Why it makes no sense in chunks of so many images, and what would help; None if it does."""
+        return None
+
     def check(self, pool_sizes: Sequence[int]) -> None:  # noqa: B027 - most stages need nothing of the bundle
         """Raise ValueError if a bundle with these pool sizes cannot run it."""
 
