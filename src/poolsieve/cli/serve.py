@@ -35,8 +35,7 @@ def serve(
         typer.Option(help="postgresql://USER:PASSWORD@HOST/DATABASE. \\[default: SQLite in the data folder]"),
     ] = None,
     scheme: Annotated[
-        Literal["auto", "adaptive", "individual", "dorfman", "oneshot", "cascade", "early_exit", "glance"],
-        typer.Option(help="How images are decided about; oneshot is refused."),
+        str, typer.Option(help="How images are decided about; what decides by pools alone is refused.")
     ] = "auto",
     prevalence: Annotated[float | None, typer.Option(help="Expected share of bad images.")] = None,
     engine: EngineName = "auto",

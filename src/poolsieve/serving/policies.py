@@ -17,6 +17,7 @@ from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.plans import Plan, Target
 from poolsieve.schemes import Scheme, make_scheme
 from poolsieve.schemes.runner import Networks
+from poolsieve.schemes.scheme import SCHEMES
 from poolsieve.serving.batching import Line
 from poolsieve.serving.knees import find_knee
 from poolsieve.serving.run_times import RunTimes
@@ -189,10 +190,11 @@ class Policy:
 
 
 def _check_served(scheme: Scheme) -> None:
-    if any(stage.pools for stage in scheme.stages[-1:]):
+    if scheme.stages[-1].pools:
+        served = [name for name, stages in sorted(SCHEMES.items()) if not stages[-1].pools]
         raise ValueError(
             f"{scheme.name} decides by pools alone, where images can hide each other; serve with "
-            "auto, adaptive, dorfman, cascade, glance or individual"
+            f"{', '.join(('auto', *served))}"
         )
 
 
@@ -218,7 +220,7 @@ def load_policies(
 
     Args:
         bundles: Folders, or names of bundles that come with the package.
-        scheme: As in `Moderator.load`; `oneshot` is refused.
+        scheme: As in `Moderator.load`; what decides by pools alone is refused.
         engine: As there.
         target: As there.
         threads: Threads that the engine computes on.

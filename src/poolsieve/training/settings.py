@@ -229,8 +229,8 @@ class TrainingSettings(_Settings):
     readings: Literal["counts", "binary", "both"] = option(
         "counts",
         "counts: pooled networks tell how many images are bad (the paper's QPNN); binary: whether any is "
-        "(its BPNN), for Dorfman, COMP, NCOMP, belief propagation and adaptive; both: networks of either "
-        "kind, on the same front if that learns from images; the bundle holds a binary edition.",
+        "(its BPNN), for all schemes and decoders that need no counts; both: networks of either kind, on the "
+        "same front if that learns from images; the bundle holds a binary edition.",
     )
     merge: Merge = option(
         "gated",
