@@ -29,7 +29,7 @@ from poolsieve.bundles import Bundle, load_bundle
 from poolsieve.bundles.config import HEAD_GRAPH
 from poolsieve.bundles.graph_specs import graph_specs
 from poolsieve.engines import open_engine
-from poolsieve.engines.conformance import noise_images
+from poolsieve.engines.engine_checks import noise_images
 from poolsieve.export.recording import front_features, labelled_pixels
 from poolsieve.images.datasets import load_dataset
 from poolsieve.moderation import Moderator

@@ -93,7 +93,7 @@ def main() -> None:
 
 def measure(bundle: Bundle, engine: Any, likelihoods: LikelihoodModel, files: list[Path]) -> Measured:
     config = bundle.config
-    pixels = np.stack([plain_view(read_image(file), config.input_size, config.squaring) for file in files])
+    pixels = np.stack([plain_view(read_image(file), config.input_size, config.resize_mode) for file in files])
     features = engine.front(pixels).features
     scores = likelihoods.image_scores(engine.individual(features).logits)
     return Measured([file.name for file in files], pixels, features, engine.head(features).gate, scores)

@@ -121,12 +121,12 @@ def moderating(moderator: Moderator, files: Sequence[str]) -> Callable[[], Moder
 
 def reading(bundle: Bundle, files: Sequence[str]) -> Callable[[], None]:
     """Reads and decodes as the moderator does, for nothing."""
-    size, squaring = bundle.config.input_size, bundle.config.squaring
+    size, resize_mode = bundle.config.input_size, bundle.config.resize_mode
     threads = min(8, os.cpu_count() or 1)
 
     def prepare(item: Item, data: Loaded) -> NDArray[np.uint8] | None:
         image = read_content(item, data, at_least=size).image
-        return None if image is None else plain_view(image, size, squaring)
+        return None if image is None else plain_view(image, size, resize_mode)
 
     def work() -> None:
         deque(read_ahead(list_items(files), prepare, threads=threads, ahead=200), maxlen=0)

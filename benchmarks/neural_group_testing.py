@@ -93,7 +93,7 @@ def main() -> None:
     bad = [row["file"] for row in test if row["label"] == "1"]
     ordinary = rng.permutation([row["file"] for row in test if row["label"] == "0"])[: options.ordinary]
     files = [options.data.parent / name for name in (*bad, *ordinary)]
-    side, mode = bundle.config.input_size, bundle.config.squaring
+    side, mode = bundle.config.input_size, bundle.config.resize_mode
     pixels = np.stack([plain_view(read_image(file), side, mode) for file in files])
     networks = KnownImages(open_engine(bundle, "auto"), pixels)
     clear = np.arange(len(bad), len(files))

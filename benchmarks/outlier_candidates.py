@@ -181,7 +181,7 @@ def tried(
 def by_reading(
     outputs: NetworkOutputs, mixture: GaussianMixture, *, largest: int, combine: bool
 ) -> dict[str, tuple[NDArray[np.float32], NDArray[np.int64]]]:
-    """Evidence and counts of all measured, by split; each half of the validation ones by the other half."""
+    """Combined logits and counts of all measured, by split; validation ones by the other half of them."""
     val, test = (outputs.measured[split] for split in MEASURED)
 
     def learn(own: NDArray[np.bool_]) -> OutlierReading:
@@ -189,13 +189,13 @@ def by_reading(
         counts = part.pools.counts
         return make_reading(mixture, part.logits, part.vectors, counts, largest=largest, combine=combine)
 
-    evidence, counts = np.empty_like(val.logits), np.empty(len(val.pools), dtype=np.int64)
+    combined, counts = np.empty_like(val.logits), np.empty(len(val.pools), dtype=np.int64)
     first = np.arange(len(counts)) % 2 == 0
     for own in (first, ~first):
         part = val.only(own)
-        evidence[own], counts[own] = learn(~own).read(part.logits, part.vectors)
+        combined[own], counts[own] = learn(~own).read(part.logits, part.vectors)
     everything = np.ones(len(counts), dtype=bool)
-    return {"val": (evidence, counts), "test": learn(everything).read(test.logits, test.vectors)}
+    return {"val": (combined, counts), "test": learn(everything).read(test.logits, test.vectors)}
 
 
 def chosen(found: FittedMixture) -> str:

@@ -95,7 +95,7 @@ def decoding(bundle: Bundle) -> Work:
     def work(files: Sequence[str]) -> float:
         for file in files:
             with open_image(Path(file).read_bytes(), file) as image:
-                scale = small_scale(image, config.input_size, config.squaring, config.small_shrink)
+                scale = small_scale(image, config.input_size, config.resize_mode, config.small_shrink)
                 scale = scale or draft_scale(image, config.input_size)
                 if scale > 1:
                     image.draft("RGB", (image.width // scale, image.height // scale))
@@ -272,8 +272,8 @@ def measure_detection(options: argparse.Namespace) -> None:
 def _views(bundle: Bundle, file: str) -> tuple[NDArray[np.uint8], ...]:
     """By full decoding, for the networks, and for the glance."""
     config = bundle.config
-    full = plain_view(read_image(file), config.input_size, config.squaring)
-    return full, *read_both_views(file, config.input_size, config.squaring, config.small_shrink)
+    full = plain_view(read_image(file), config.input_size, config.resize_mode)
+    return full, *read_both_views(file, config.input_size, config.resize_mode, config.small_shrink)
 
 
 def _individual(engine: Any, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -63,9 +63,9 @@ def main() -> None:
         number = given.pooled_images if scheme.pools else given.images
         mixture = draw_mixture(images.labels, prevalence, number, np.random.default_rng(0))
         gated = bundle.config.merge == "gated"
-        trial = run_scheme(scheme, mixture, networks, likelihoods, price, gated=gated, seed=0)
-        found = trial.tally(mixture).detection()
-        return f"{found.sensitivity} | {found.specificity} | {trial.meter.share:.3f}"
+        run = run_scheme(scheme, mixture, networks, likelihoods, price, gated=gated, seed=0)
+        found = run.image_counts(mixture).detection()
+        return f"{found.sensitivity} | {found.specificity} | {run.meter.share:.3f}"
 
     def others(prevalence: float) -> tuple[float, float]:
         """Bad and clear images that tell as much as drawing from those of the test split does."""

@@ -30,7 +30,7 @@ from PIL import Image, ImageEnhance
 
 from poolsieve.bundles import Bundle, load_bundle
 from poolsieve.engines import open_engine
-from poolsieve.engines.base import Engine
+from poolsieve.engines.engine import Engine
 from poolsieve.evaluation.recorded_networks import ImageRecords, RecordedNetworks
 from poolsieve.images.datasets import ImageDataset, load_dataset
 from poolsieve.images.reading import read_image
@@ -144,7 +144,7 @@ class Bench:
     def __init__(self, bundle: Bundle, engine: Engine, *, alike: bool) -> None:
         self._alike = alike
         self._bundle, self._engine = bundle, engine
-        self._evidence = LikelihoodModel(bundle.calibration)
+        self._likelihoods = LikelihoodModel(bundle.calibration)
         self._parts: list[ImageRecords] = []
         self._networks: RecordedNetworks | None = None
         self._files: dict[int, Path] = {}
@@ -189,10 +189,10 @@ class Bench:
         for candidate in tried:
             pools = np.column_stack([hunted, np.full(SEARCH_POOLS, candidate), others])
             logits = self._engine.pooled(records.features, records.gates, pools, SIZE).logits
-            table = self._evidence.of_pools(logits, np.full(SEARCH_POOLS, SIZE)).log_likelihoods
+            table = self._likelihoods.of_pools(logits, np.full(SEARCH_POOLS, SIZE)).log_likelihoods
             assert table is not None
-            chances = np.exp(table[0] - table[0].max(axis=1, keepdims=True))
-            raised.append(float((chances @ np.arange(SIZE + 1) / chances.sum(axis=1)).mean()))
+            likelihoods = np.exp(table[0] - table[0].max(axis=1, keepdims=True))
+            raised.append(float((likelihoods @ np.arange(SIZE + 1) / likelihoods.sum(axis=1)).mean()))
         return tried[np.argsort(raised)[::-1][:FRAMES]]
 
     def judge(self, scheme: Scheme, chunks: list[Numbers], *, all_bad: bool = False) -> Judged:
@@ -211,7 +211,7 @@ class Bench:
             places = np.arange(len(images))
             chunk = Chunk(
                 self._networks,
-                self._evidence,
+                self._likelihoods,
                 meter,
                 images,  # type: ignore[arg-type]  # numbers in place of pixels
                 places,
@@ -229,7 +229,9 @@ class Bench:
     def record(self, pictures: list[Image.Image], *, clean: bool = False) -> Numbers:
         """Record pictures, which are to be flagged unless they are clean; gives their numbers."""
         config, engine = self._bundle.config, self._engine
-        pixels = np.stack([plain_view(picture, config.input_size, config.squaring) for picture in pictures])
+        pixels = np.stack(
+            [plain_view(picture, config.input_size, config.resize_mode) for picture in pictures]
+        )
         features = engine.front(pixels).features.copy()
         head, output = engine.head(features), engine.individual(features)
         glances = engine.glance(pixels) if config.glance else np.zeros(len(pixels), np.float32)
@@ -250,7 +252,7 @@ class Bench:
 
     def scores(self, images: Numbers) -> NDArray[np.float64]:
         """What the individual network says of recorded images."""
-        return self._evidence.image_scores(self._records().logits[images])
+        return self._likelihoods.image_scores(self._records().logits[images])
 
 
 def later_frame(picture: Image.Image, rng: np.random.Generator) -> Image.Image:

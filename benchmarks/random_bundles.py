@@ -37,4 +37,4 @@ def random_bundle(
         "max",
     )
     calibration = Calibration(scaling, roc, scaling, roc, {8: counting})
-    return save_bundle(folder, model, calibration, task="random", squaring="stretch")
+    return save_bundle(folder, model, calibration, task="random", resize_mode="stretch")

@@ -51,7 +51,7 @@ def small_bundle(folder: Path) -> Bundle:
     roc = roc_curve(rng.normal(size=60) + labels, labels)
     counts = calibrate_counting(rng.normal(size=(80, 9)), rng.integers(0, 9, 80))
     calibration = Calibration(scaling, roc, scaling, roc, {8: counts}, scaling, roc)
-    return save_bundle(folder, model, calibration, task="light", squaring="pad")
+    return save_bundle(folder, model, calibration, task="light", resize_mode="pad")
 
 
 def write_data(folder: Path, per_split: int = 24, *, swapped: bool = False) -> Path:

@@ -31,13 +31,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from poolsieve.network_forms import Merge
 from poolsieve.networks import PooledNetwork, SplitBackbone, load_backbone
 from poolsieve.training import TrainingSettings
 from poolsieve.training.inputs import CachedInputs
 from poolsieve.training.phases import make_optimizer
 from poolsieve.training.pool_learners import CountingLearner
 from poolsieve.training.sampling import Batch
-from poolsieve.training.settings import Merge
 
 DEMANDED = 5.0
 

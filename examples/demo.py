@@ -97,7 +97,7 @@ def pools(
     files = sorted(folder.glob("*.jpg"))
     if not files:
         raise typer.BadParameter(f"{folder} has no images; make them first")
-    pixels = np.stack([plain_view(Image.open(file), config.input_size, config.squaring) for file in files])
+    pixels = np.stack([plain_view(Image.open(file), config.input_size, config.resize_mode) for file in files])
 
     def chunk_of(images: NDArray[np.intp]) -> Chunk:
         model, meter = LikelihoodModel(loaded.calibration), CostMeter(config.cost)

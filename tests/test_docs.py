@@ -81,9 +81,9 @@ def own_decoder_examples():
 
 
 def test_the_decoder_of_the_docs_keeps_the_contract_and_is_compared(capsys, monkeypatch):
-    from poolsieve.decoders import base
+    from poolsieve.decoders import decoder
 
-    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+    monkeypatch.setattr(decoder, "_REGISTRY", dict(decoder._REGISTRY))
     names = {"__name__": "__main__"}  # so that it checks itself
     for example in own_decoder_examples():
         exec(example, names)

@@ -27,8 +27,21 @@ except SystemExit as left:
 loaded = [name for name in {SLOW_TO_IMPORT!r} if name in sys.modules]
 assert not loaded, f"imported on the way to the first verdict: {{loaded}}"
 """
-
-
+MODERATION_NEEDS_NOT = (
+    "poolsieve.evaluation",
+    "poolsieve.training",
+    "poolsieve.networks",
+    "torch",
+    "matplotlib",
+)
+IMPORT = f"""
+import importlib, pkgutil, sys
+import poolsieve.moderation
+for module in pkgutil.iter_modules(poolsieve.moderation.__path__, "poolsieve.moderation."):
+    importlib.import_module(module.name)  # the package itself imports next to nothing until it is asked
+loaded = [name for name in {MODERATION_NEEDS_NOT!r} if name in sys.modules]
+assert not loaded, f"imported with poolsieve.moderation: {{loaded}}"
+"""
 HELP_NEEDS_NOT = ("numba", "scipy.special", "scipy.sparse", "PIL", *SLOW_TO_IMPORT)
 HELP = f"""
 import sys
@@ -66,6 +79,11 @@ def test_help_that_follows_from_the_stages_needs_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "--clear-below" in done.stdout
+
+
+def test_moderation_needs_nothing_of_training_and_evaluation():
+    done = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("scheme", ["adaptive", "oneshot"])

@@ -259,5 +259,5 @@ class MutatedFiles:
 def _seconds_to_decode(data: bytes) -> float:
     begin = time.monotonic()
     with suppress(UnreadableImage):
-        shared_decoder().decode(data, at_least=32, squaring="pad")
+        shared_decoder().decode(data, at_least=32, resize_mode="pad")
     return time.monotonic() - begin

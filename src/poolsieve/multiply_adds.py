@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from poolsieve.strict_json import FromZero
 
@@ -51,3 +51,23 @@ class MultiplyAdds:
     def glance_share(self) -> float:
         """The glance's cost as a share of one individual test."""
         return self.glance / self.whole
+
+    def with_front_share(self, share: float) -> MultiplyAdds:
+        """The cost of a network as dear for one test whose front has this share of it; gate and glance stay.
+
+        Raises:
+            ValueError: There is no such network: tests do not go on from the front, or a pool costs more than
+                what comes after it.
+        """
+        if self.individual:
+            raise ValueError(
+                f"a front share of {share} makes no sense for a joined bundle: its individual network looks "
+                "at images itself and does not go on from the front; plan without one"
+            )
+        if self.pooled:
+            raise ValueError(
+                f"a front share of {share} does not tell what a pool costs where pools are merged at several "
+                "depths; plan without one, or take a bundle that merges them once"
+            )
+        front = round(share * self.whole)
+        return replace(self, front=front, back=self.whole - front - self.final)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from poolsieve.parameters import Interval, check_parameters, parameter
+
+ResizeMode = Literal["pad", "stretch"]
+"""How an image becomes square: padded with zeros (a letterbox), or stretched."""
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def write_run(folder, backbone, merge="gated", pool_sizes=(2, 4), counting="sepa
         pool_sizes=pool_sizes,
         counting=counting,
     )
-    entries = {"task": "discs", "kind": "classification", "squaring": "pad", "training_shapes": None}
+    entries = {"task": "discs", "kind": "classification", "resize_mode": "pad", "training_shapes": None}
     entries["settings"] = settings.to_json()
     save_model(folder, networks_on(backbone, merge, pool_sizes, counting), entries)
     random_calibration(pool_sizes).save(folder / "calibration.json")

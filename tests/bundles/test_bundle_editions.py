@@ -70,7 +70,7 @@ def test_an_edition_that_is_not_the_one_that_the_bundle_was_made_with_is_refused
         ("int8", {"task": "knives"}, "task is 'knives', but the bundle that holds it has 'discs'"),
         ("int8", {"precision": "fp16"}, "precision is 'fp16', but must be 'int8'"),
         ("binary", {"readings": "counts"}, "readings is 'counts', but must be 'binary'"),
-        ("binary", {"squaring": "stretch"}, "squaring is 'stretch'"),
+        ("binary", {"resize_mode": "stretch"}, "resize_mode is 'stretch'"),
     ],
 )
 def test_what_is_no_edition_of_the_bundle_is_refused_though_hashes_are_right(holder, edition, changes, words):

@@ -153,7 +153,13 @@ def test_a_wrong_configuration_is_refused(folder, changes, word):
     refused(folder, word)
 
 
-@pytest.mark.parametrize("name", ["glance", "counting", "tallies", "training_shapes", "cost.glance"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("glance", "counting", "tallies", "training_shapes", "readings", "shrink", "again"),
+        *("cost.glance", "cost.individual", "cost.pooled"),
+    ],
+)
 def test_a_configuration_that_leaves_something_out_is_refused(folder, name):
     values = json.loads((folder / "config.json").read_text())
     *outer, last = name.split(".")

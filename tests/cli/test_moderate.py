@@ -164,8 +164,8 @@ def test_pools_of_two_sizes_are_explained(run, photos, tmp_path, monkeypatch):
         size = int(re.search(r"pool \d+ \((\d) images\) was read as holding", text).group(1))
         assert size in sizes
         assert text.count("    with ") == size - 1
-        chances = re.search(r"\(chances (.*)\)", text).group(1).split(", ")
-        assert [chance.split(":")[0] for chance in chances] == list(map(str, range(size + 1)))
+        told = re.search(r"\(probabilities (.*)\)", text).group(1).split(", ")
+        assert [part.split(":")[0] for part in told] == list(map(str, range(size + 1)))
         pool = records(tmp_path / "v.jsonl")[number]["pools"][0]
         assert number in pool["members"]
         assert pool["count"] == sum(member in (4, 77, 129) for member in pool["members"])

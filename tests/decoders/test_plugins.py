@@ -9,8 +9,8 @@ from poolsieve.decoders import (
     Decoder,
     Decoding,
     Interval,
-    base,
     check_decoder,
+    decoder,
     list_decoders,
     load_plugin,
     make_decoder,
@@ -58,7 +58,7 @@ class Stranger:
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):
     """What a test registers is forgotten after it."""
-    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+    monkeypatch.setattr(decoder, "_REGISTRY", dict(decoder._REGISTRY))
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:

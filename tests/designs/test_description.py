@@ -49,7 +49,7 @@ def brute_disjunctness(design):
 def small_poolings(draw):
     images = draw(st.integers(1, 6))
     matrix = draw(st.lists(st.lists(st.booleans(), min_size=images, max_size=images), min_size=1, max_size=7))
-    return Pooling.from_matrix(np.array(matrix))
+    return Pooling(map(np.flatnonzero, matrix), images)
 
 
 @settings(deadline=None, max_examples=200)

@@ -25,7 +25,7 @@ def dots_of(picture):
 @given(st.integers(1, 20), st.integers(1, 20), st.integers(0, 99))
 def test_every_entry_is_a_dot_where_there_is_room(pools, images, seed):
     matrix = np.random.default_rng(seed).random((pools, images)) < 0.3
-    dots = dots_of(render_text(Pooling.from_matrix(matrix), width=20))
+    dots = dots_of(render_text(Pooling(map(np.flatnonzero, matrix), images), width=20))
     assert (dots[:pools, :images] == matrix).all()
     assert dots.sum() == matrix.sum()
 
@@ -55,7 +55,6 @@ def test_the_plot_holds_the_matrix(size):
     assert max(cells.shape) <= 2000
     assert axes.get_xlabel() == "image"
     assert f"{design.pool_count} pools × {design.images} images" in axes.get_title()
-    assert plot_design(design, axes) is axes
 
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):

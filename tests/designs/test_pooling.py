@@ -196,20 +196,6 @@ def test_repr_names_the_size():
     assert "7 pools × 7 images, pool size 3, 3 pools per image" in repr(PoolingDesign(FANO, 7))
 
 
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        ([[1, 0], [0, 2]], "row 1, column 1 holds"),
-        ([[1, 0], [np.nan, 1]], "row 1, column 0 holds"),
-        ([1, 0], "two dimensions"),
-        (np.zeros((0, 3)), "not empty"),
-    ],
-)
-def test_from_matrix_refuses_what_is_no_pooling_matrix(matrix, message):
-    with pytest.raises(ValueError, match=message):
-        Pooling.from_matrix(matrix)
-
-
-def test_from_matrix_inverts_dense():
+def test_the_rows_of_the_matrix_are_the_pools():
     for design in (grid_design(3, 4), random_design(20, 10, 0.3)):
-        assert Pooling.from_matrix(design.dense()) == design
+        assert Pooling(map(np.flatnonzero, design.dense()), design.images) == design

@@ -12,7 +12,7 @@ from safetensors.numpy import load, save
 
 from poolsieve.bundles import load_bundle
 from poolsieve.engines import open_engine
-from poolsieve.engines.base import _all_finite
+from poolsieve.engines.engine import _all_finite
 from poolsieve.moderation import Moderator
 
 

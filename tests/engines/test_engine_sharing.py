@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from poolsieve.engines.base import Engine
 from poolsieve.engines.buffers import Buffers
+from poolsieve.engines.engine import Engine
 
 THREADS = 8
 

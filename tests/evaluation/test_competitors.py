@@ -16,7 +16,7 @@ from poolsieve.evaluation.competitors import (
     list_competitors,
 )
 from poolsieve.evaluation.context import EvaluationContext
-from poolsieve.evaluation.detection_measures import ImageTally
+from poolsieve.evaluation.detection_measures import ImageCounts
 from poolsieve.evaluation.mixtures import draw_mixture
 from poolsieve.export.recording import record_readings
 from poolsieve.schemes import LikelihoodModel, make_scheme
@@ -73,7 +73,7 @@ def test_with_networks_that_are_always_right_all_is_found_at_the_cost_of_the_law
     setup = competitor.prepare(with_recordings(planted_context(networks, prevalence, seed=1)))
     context = planted_context(networks, prevalence, seed=2)
     run = context.run(setup.scheme)
-    found = ImageTally.count(context.mixture, run.flags).detection()
+    found = ImageCounts.count(context.mixture, run.flags).detection()
     n, meter = len(context.mixture), run.meter
     assert found.sensitivity.value == 1
     if name.startswith(("comp", "ncomp-2")) and prevalence > 0.01:
@@ -112,7 +112,7 @@ def test_intervals_cover_the_error_rate_of_the_individual_network():
         answers = np.where(rng.random(len(LABELS)) < np.where(LABELS == 1, 0.1, 0.03), 1 - LABELS, LABELS)
         context = planted_context(PlantedRecords(LABELS, answers), 0.05, 1200, seed)
         scheme = COMPETITORS["individual"].prepare(context).scheme
-        found = ImageTally.count(context.mixture, context.run(scheme).flags).detection()
+        found = ImageCounts.count(context.mixture, context.run(scheme).flags).detection()
         for name, truth in (("sensitivity", 0.9), ("specificity", 0.97)):
             share = getattr(found, name)
             covered[name] += share.low <= truth <= share.high

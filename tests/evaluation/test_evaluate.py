@@ -10,7 +10,7 @@ import pytest
 from evaluation_section import section, write_figures
 from small_bundle import write_data
 
-from poolsieve.engines.base import Engine
+from poolsieve.engines.engine import Engine
 from poolsieve.evaluation import evaluate
 from poolsieve.evaluation.detection_measures import Detection
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan

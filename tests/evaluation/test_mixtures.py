@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolsieve.evaluation.detection_measures import ImageTally
+from poolsieve.evaluation.detection_measures import ImageCounts
 from poolsieve.evaluation.mixtures import Mixture, draw_mixture
 
 LABELS = np.array([1] * 7 + [0] * 40)
@@ -61,11 +61,11 @@ def test_what_cannot_be_drawn_is_refused(labels, prevalence, images, message):
 
 def test_precision_is_the_share_of_right_flags():
     mixture = Mixture(np.array([0, 1, 2, 3, 0]), np.array([True, False, False, True, True]), 0.5)
-    found = ImageTally.count(mixture, np.array([True, True, False, False, True])).detection()
+    found = ImageCounts.count(mixture, np.array([True, True, False, False, True])).detection()
     assert found.sensitivity.value == pytest.approx(2 / 3)
     assert found.specificity.value == 0.5
     assert found.precision.value == pytest.approx(2 / 3)
-    nothing = ImageTally.count(mixture, np.zeros(5, dtype=bool)).detection()
+    nothing = ImageCounts.count(mixture, np.zeros(5, dtype=bool)).detection()
     assert nothing.precision.total == 0
 
 
@@ -81,7 +81,7 @@ def test_intervals_cover_a_known_error_rate(hard_share):
         truth_rate = hard_share * 0.2 + (1 - hard_share) * 0.95
         mixture = draw_mixture(labels, 0.1, 12_000, rng)
         flags = (rng.random(len(mixture)) < chance[mixture.images]) & mixture.bad
-        share = ImageTally.count(mixture, flags).detection().sensitivity
+        share = ImageCounts.count(mixture, flags).detection().sensitivity
         covered += share.low <= truth_rate <= share.high
         half = 1.96 * np.sqrt(share.value * (1 - share.value) / share.total)
         naive += abs(share.value - truth_rate) <= half

@@ -54,10 +54,10 @@ def test_a_scheme_on_records_decides_as_in_moderation(bundle, images, tmp_path, 
         networks = RecordedNetworks(records, engine, cache)
         likelihoods = LikelihoodModel(bundle.calibration)
         for _ in range(2):  # the second time from cache
-            trial = run_scheme(made, mixture, networks, likelihoods, bundle.config.cost, gated=True, seed=5)
-            assert [verdict.flagged for verdict in verdicts] == trial.flags.tolist()
-            np.testing.assert_allclose([verdict.score for verdict in verdicts], trial.scores, atol=1e-5)
-            spent = {**trial.meter.counts(), "seconds": None}
+            run = run_scheme(made, mixture, networks, likelihoods, bundle.config.cost, gated=True, seed=5)
+            assert [verdict.flagged for verdict in verdicts] == run.flags.tolist()
+            np.testing.assert_allclose([verdict.score for verdict in verdicts], run.scores, atol=1e-5)
+            spent = {**run.meter.counts(), "seconds": None}
             assert spent == {**moderator.totals.meter.counts(), "seconds": None}
 
 

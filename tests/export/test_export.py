@@ -43,7 +43,7 @@ def run(tiny_run, tmp_path):
 
 def test_the_configuration_says_what_was_trained(tiny_bundle):
     config, backbone = tiny_bundle.config, tiny_backbone()
-    assert (config.task, config.kind, config.squaring) == ("discs", "classification", "pad")
+    assert (config.task, config.kind, config.resize_mode) == ("discs", "classification", "pad")
     assert (config.backbone, config.cut, config.merge) == ("tiny", "first", "gated")
     assert (config.input_size, config.feature_shape, config.feature_width) == (32, (6, 8, 8), 8)
     cost = multiply_adds(backbone)
@@ -82,7 +82,7 @@ def test_half_precision_halves_the_files_of_a_network(tmp_path):
     sizes = {}
     for precision in ("fp32", "fp16"):
         bundle = save_bundle(
-            tmp_path / precision, model, calibration, task="discs", squaring="pad", precision=precision
+            tmp_path / precision, model, calibration, task="discs", resize_mode="pad", precision=precision
         )
         assert bundle.config.precision == precision
         sizes[precision] = {name: record.bytes for name, record in bundle.config.files.items()}
@@ -96,7 +96,7 @@ def test_weights_beyond_half_precision_are_refused_and_nothing_is_left(tmp_path)
     model = networks_on(tiny_backbone(), "gated", (2,))
     with torch.no_grad():
         model.individual.final.weight[0, 0] = 1e6
-    arguments = {"task": "discs", "squaring": "pad"}
+    arguments = {"task": "discs", "resize_mode": "pad"}
     with pytest.raises(ValueError, match="range of half precision"):
         save_bundle(tmp_path / "out", model, random_calibration((2,)), precision="fp16", **arguments)
     model.individual.final.weight.data[0, 0] = float("nan")
@@ -160,7 +160,7 @@ def test_own_shares_of_pools_are_the_training_prior_of_the_largest_size(run, tmp
 
 
 @pytest.mark.parametrize(
-    ("squaring", "squares", "line"),
+    ("resize_mode", "squares", "line"),
     [
         ("stretch", 100, "- Trained on squares; photographs are stretched to squares."),
         ("pad", 100, "- Shapes: all training images are squares, so the networks know no bars"),
@@ -168,16 +168,18 @@ def test_own_shares_of_pools_are_the_training_prior_of_the_largest_size(run, tmp
     ],
 )
 def test_card_and_configuration_tell_of_shapes_and_a_misfit_is_logged(
-    run, tmp_path, caplog, squaring, squares, line
+    run, tmp_path, caplog, resize_mode, squares, line
 ):
     config = json.loads((run / "config.json").read_text())
     shapes = {"images": 100, "squares": squares, "aspects": [0.75, 1.2, 1.5]}
-    (run / "config.json").write_text(json.dumps({**config, "squaring": squaring, "training_shapes": shapes}))
+    (run / "config.json").write_text(
+        json.dumps({**config, "resize_mode": resize_mode, "training_shapes": shapes})
+    )
     bundle = export_run(run, tmp_path / "out", backbone=tiny_backbone())
     assert bundle.config.training_shapes == TrainingShapes(100, squares, (0.75, 1.2, 1.5))
     assert line in (bundle.path / "README.md").read_text()
     misfits = [record for record in caplog.records if "know no bars" in record.message]
-    assert len(misfits) == (squaring == "pad" and squares == 100)
+    assert len(misfits) == (resize_mode == "pad" and squares == 100)
 
 
 def test_the_card_gives_results_with_intervals(run, tmp_path):

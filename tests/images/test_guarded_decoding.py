@@ -64,14 +64,14 @@ def ends(pid, seconds=20):
 
 
 @pytest.mark.parametrize("ending", ["jpeg", "png", "gif", "webp", "bmp"])
-@pytest.mark.parametrize("squaring", ["pad", "stretch", None])
-def test_it_decodes_as_this_process_does(ending, squaring):
+@pytest.mark.parametrize("resize_mode", ["pad", "stretch", None])
+def test_it_decodes_as_this_process_does(ending, resize_mode):
     rng = np.random.default_rng(0)
     picture = Image.fromarray(rng.integers(0, 255, (300, 400, 3), dtype=np.uint8))
     data = hostile.encoded(picture, format=ending)
-    (found,) = shared_decoder().decode(data, at_least=64, squaring=squaring)
+    (found,) = shared_decoder().decode(data, at_least=64, resize_mode=resize_mode)
     here = decode_image(data, at_least=64)
-    assert np.array_equal(found, here if squaring is None else plain_view(here, 64, squaring))
+    assert np.array_equal(found, here if resize_mode is None else plain_view(here, 64, resize_mode))
 
 
 def test_what_is_wrong_is_said_as_in_this_process():

@@ -29,7 +29,7 @@ def jpeg(width=240, height=180, **options):
 
 
 @pytest.mark.parametrize(
-    ("size", "squaring", "scale"),
+    ("size", "resize_mode", "scale"),
     [
         ((224, 224), "stretch", None),  # as the networks take them
         ((448, 448), "stretch", None),  # at a quarter the sides would be those of the small view
@@ -43,11 +43,11 @@ def jpeg(width=240, height=180, **options):
         ((100, 80), "pad", None),
     ],
 )
-def test_the_scale_depends_on_the_file_and_the_size(size, squaring, scale):
+def test_the_scale_depends_on_the_file_and_the_size(size, resize_mode, scale):
     for kept in (size, size[::-1]):
         image = open_image(hostile.encoded(Image.new("RGB", kept), format="jpeg"), "image")
-        assert small_scale(image, 224, squaring, 2) == scale
-        assert small_scale(image, 224, squaring, 1) is None
+        assert small_scale(image, 224, resize_mode, 2) == scale
+        assert small_scale(image, 224, resize_mode, 1) is None
 
 
 @pytest.mark.parametrize("ending", ["png", "webp", "gif", "bmp"])
@@ -55,20 +55,21 @@ def test_other_formats_have_one_view(ending):
     data = hostile.encoded(photograph(240, 180), format=ending)
     assert small_scale(open_image(data, "image"), SIZE, "stretch", 2) is None
     (whole,), (small,) = (
-        shared_decoder().decode(data, at_least=SIZE, squaring="stretch", shrink=shrink) for shrink in (1, 2)
+        shared_decoder().decode(data, at_least=SIZE, resize_mode="stretch", shrink=shrink)
+        for shrink in (1, 2)
     )
     assert np.array_equal(whole, small)
 
 
 @pytest.mark.parametrize("turned", range(1, 9))
-@pytest.mark.parametrize("squaring", ["pad", "stretch"])
-def test_a_small_view_is_the_mean_of_the_blocks_of_the_whole_one(tmp_path, turned, squaring):
+@pytest.mark.parametrize("resize_mode", ["pad", "stretch"])
+def test_a_small_view_is_the_mean_of_the_blocks_of_the_whole_one(tmp_path, turned, resize_mode):
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = turned
     (tmp_path / "image.jpg").write_bytes(jpeg(exif=exif))
-    whole, small = read_both_views(tmp_path / "image.jpg", SIZE, squaring, 2)
+    whole, small = read_both_views(tmp_path / "image.jpg", SIZE, resize_mode, 2)
     assert np.array_equal(
-        whole, plain_view(read_image(tmp_path / "image.jpg", at_least=SIZE), SIZE, squaring)
+        whole, plain_view(read_image(tmp_path / "image.jpg", at_least=SIZE), SIZE, resize_mode)
     )
     assert small.shape == whole.shape and not np.array_equal(small, whole)
     assert np.array_equal(small, enlarged(small[::2, ::2], SIZE))
@@ -79,12 +80,12 @@ def test_a_small_view_is_the_mean_of_the_blocks_of_the_whole_one(tmp_path, turne
     assert min(np.abs(other - small[::2, ::2]).mean() for other in wrongly_turned) > 20
 
 
-@pytest.mark.parametrize("squaring", ["pad", "stretch"])
-def test_the_guarded_decoder_gives_the_same_small_view(tmp_path, squaring):
+@pytest.mark.parametrize("resize_mode", ["pad", "stretch"])
+def test_the_guarded_decoder_gives_the_same_small_view(tmp_path, resize_mode):
     (tmp_path / "image.jpg").write_bytes(data := jpeg())
-    (found,) = shared_decoder().decode(data, at_least=SIZE, squaring=squaring, shrink=2)
+    (found,) = shared_decoder().decode(data, at_least=SIZE, resize_mode=resize_mode, shrink=2)
     assert found.shape == (SIZE // 2, SIZE // 2, 3)
-    _, small = read_both_views(tmp_path / "image.jpg", SIZE, squaring, 2)
+    _, small = read_both_views(tmp_path / "image.jpg", SIZE, resize_mode, 2)
     assert np.array_equal(enlarged(found, SIZE), small)
 
 
@@ -92,7 +93,7 @@ def outcome(data, shrink):
     try:
         return [
             view.shape[0]
-            for view in shared_decoder().decode(data, at_least=SIZE, squaring="stretch", shrink=shrink)
+            for view in shared_decoder().decode(data, at_least=SIZE, resize_mode="stretch", shrink=shrink)
         ] and "sound"
     except UnreadableImage as error:
         return error.reason
@@ -122,7 +123,7 @@ def test_what_would_take_too_much_memory_whole_is_refused_small():
     reasons = []
     for shrink in (1, 2):
         with pytest.raises(UnreadableImage, match="more than the limit of 6,700,000") as caught:
-            decoder.decode(data, at_least=224, squaring="stretch", shrink=shrink)
+            decoder.decode(data, at_least=224, resize_mode="stretch", shrink=shrink)
         reasons.append(caught.value.reason)
     decoder.close()
     assert reasons[0] == reasons[1]
@@ -131,5 +132,5 @@ def test_what_would_take_too_much_memory_whole_is_refused_small():
 def test_jpegs_with_another_image_behind_them_have_a_small_view():
     stream = io.BytesIO()
     photograph(240, 180).save(stream, "mpo", save_all=True, append_images=[photograph(240, 180, seed=1)])
-    (small,) = shared_decoder().decode(stream.getvalue(), at_least=SIZE, squaring="stretch", shrink=2)
+    (small,) = shared_decoder().decode(stream.getvalue(), at_least=SIZE, resize_mode="stretch", shrink=2)
     assert small.shape == (SIZE // 2, SIZE // 2, 3)

@@ -42,7 +42,7 @@ def test_squares_look_the_same_padded_and_stretched(side, size):
     assert (plain_view(image, size, "pad") == plain_view(image, size, "stretch")).all()
 
 
-def test_unknown_squaring_names_what_exists():
+def test_unknown_resize_mode_names_what_exists():
     with pytest.raises(ValueError, match="'pad' or 'stretch'"):
         make_square(noise(8, 4), 8, "crop")
 

@@ -12,7 +12,7 @@ from poolsieve.images.in_memory import BytesItem, OpenFileItem
 from poolsieve.images.sources import FileItem, list_items
 from poolsieve.images.views import ViewRequest, _KeptBytes, read_views
 
-REQUEST = ViewRequest(size=16, squaring="stretch", shrink=2)
+REQUEST = ViewRequest(size=16, resize_mode="stretch", shrink=2)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_what_has_no_small_view_is_read_once(data):
     Image.new("RGB", (16, 16)).save(small, "jpeg")
     views = read_views(BytesItem("image.jpg", small.getvalue()), None, REQUEST, small=True)
     assert views.pixels[0].shape == (16, 16, 3) and views.other is None
-    whole = ViewRequest(size=16, squaring="stretch")
+    whole = ViewRequest(size=16, resize_mode="stretch")
     assert read_views(BytesItem("image.jpg", data), None, whole, small=True).other is None
 
 

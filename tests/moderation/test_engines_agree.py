@@ -53,7 +53,7 @@ def test_the_individual_scheme_equals_the_network_run_by_hand(bundle, photos, en
             assert verdict.path.endswith("020.jpg")
             continue
         image = read_image(verdict.path, at_least=config.input_size)
-        pixels = plain_view(image, config.input_size, config.squaring)[None]
+        pixels = plain_view(image, config.input_size, config.resize_mode)[None]
         logits = engine.individual(engine.front(pixels).features).logits
         score = np.exp(bundle.calibration.individual.log_probabilities(logits)[0, 1])
         assert verdict.score == pytest.approx(score, abs=1e-4)

@@ -20,7 +20,7 @@ from poolsieve.moderation.false_flags import (
     false_flags_sentence,
 )
 from poolsieve.planning.plans import save_plan
-from poolsieve.schemes import CostMeter, Prevalence
+from poolsieve.schemes import CostMeter, Glance, Head, Prevalence, Scheme, Test
 from poolsieve.statistics import Estimate
 
 SURE = Estimate(1.0, 1.0, 1.0)
@@ -113,6 +113,8 @@ def test_a_scheme_without_a_plan_has_what_was_measured_of_individual_testing():
     assert found.specificity.low < 0.98 < found.specificity.high
     assert not found.at_most
     assert detection_rates(recorded(totals_of(planted_moderator("glance")))).at_most
+    listed = Moderator(planted_bundle(), PlantedEngine(), Scheme((Test(),)), seed=7)
+    assert not detection_rates(recorded(totals_of(listed))).at_most
     strict = detection_rates(recorded(totals_of(planted_moderator("individual", threshold=0.85))))
     assert strict.sensitivity.value == 0
 
@@ -121,6 +123,9 @@ def test_where_nothing_was_measured_nothing_is_claimed():
     assert detection_rates(totals_of(planted_moderator("individual"))) is None
     assert detection_rates(recorded(totals_of(planted_moderator("oneshot")))) is None
     assert detection_rates(recorded(totals_of(planted_moderator("cascade", flag_above=0.9)))) is None
+    second = Scheme((Glance(), Head(flag_above=0.9), Test()))
+    listed = Moderator(planted_bundle(), PlantedEngine(), second, seed=7)
+    assert detection_rates(recorded(totals_of(listed))) is None
 
 
 def test_the_sentence_gives_number_and_interval():

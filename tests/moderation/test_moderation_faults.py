@@ -144,7 +144,7 @@ def test_an_unreadable_image_has_its_reason_and_changes_no_other_verdict(
 
 def seen(verdict):
     """What was read of an image; pools are numbered anew where one is left empty."""
-    return verdict.status, [(pool.members, pool.count, pool.chances) for pool in verdict.pools]
+    return verdict.status, [(pool.members, pool.count, pool.probabilities) for pool in verdict.pools]
 
 
 @pytest.mark.parametrize("way", WAYS)

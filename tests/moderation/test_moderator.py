@@ -125,7 +125,7 @@ def test_records_hold_what_explains_the_verdict():
     for pool in bad.pools:
         assert bad.position in pool.members
         assert pool.count == truth[list(pool.members)].sum()
-        assert sum(pool.chances) == pytest.approx(1, abs=1e-4)
+        assert sum(pool.probabilities) == pytest.approx(1, abs=1e-4)
     text = "\n".join(bad.explain({v.position: v.path for v in verdicts}))
     assert "array[" in text
     assert "tested on its own: score 1.0" in text

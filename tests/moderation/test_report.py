@@ -7,9 +7,19 @@ from urllib.parse import unquote_to_bytes
 import numpy as np
 import pytest
 from PIL import Image
-from planted import PlantedEngine, moderator_by, planted_moderator, planted_pixels, write_images
+from planted import (
+    Doubting,
+    PlantedEngine,
+    moderator_by,
+    planted_bundle,
+    planted_moderator,
+    planted_pixels,
+    write_images,
+)
 
+from poolsieve.moderation import Moderator
 from poolsieve.moderation.report import RunDescription, grounds, link_to, mates_of, moderation_page
+from poolsieve.schemes import DecodedPools, DisjointPools, Glance, Head, Scheme, Test
 
 
 class Page(HTMLParser):
@@ -173,6 +183,7 @@ def test_lines_are_not_turned_around_by_names(adaptive):
     [
         ("individual", r"tested on its own: 1; threshold 0\.5"),
         ("glance", r"looked at small first: 0\.\d+; tested on its own: 1; threshold 0\.5"),
+        ("early_exit", r"first look by the cheap head, then at it small: 0\.\d+; tested on its own: 1; .*"),
         ("cascade", r"first look by the cheap head: 0\.\d+; tested on its own: 1; threshold 0\.5"),
         ("dorfman", r"after its pool: [0-9.]+; tested on its own: 1; threshold 0\.5"),
         ("adaptive", r"first look by the .*head: 0\.\d+; after its 2 pools: [0-9.]+; tested on its own: 1.*"),
@@ -193,3 +204,43 @@ def test_without_the_head_the_prior_is_no_look():
     moderator = planted_moderator("adaptive", use_head=False, engine=PlantedEngine())
     verdicts = list(moderator.moderate(planted_pixels(np.arange(100) == 4)))
     assert grounds(verdicts[4]).startswith("after its 2 pools")
+
+
+@pytest.mark.parametrize(
+    ("stages", "words"),
+    [
+        ((Head(), Test()), r"first look by the cheap head: 0\.\d+; tested on its own: 1; threshold 0\.5"),
+        (
+            (Glance(), Head(), Test()),
+            r"looked at small first, then by the cheap head: 0\.\d+; tested on its own: 1; threshold 0\.5",
+        ),
+        ((Glance(), Head(clear_below=0), Test()), r"looked at small first: 0\.\d+; tested on its own: 1; .*"),
+        ((DisjointPools(), Test()), r"after its pool: [0-9.]+; tested on its own: 1; .*"),
+        (
+            (DisjointPools(), Head(), Test()),
+            r"after its pool: [0-9.]+; a look by the cheap head: [0-9.]+; tested on its own: 1; .*",
+        ),
+        (
+            (Head(), DisjointPools(), DisjointPools(pool_size=4), Test()),
+            r"first look by the cheap head; after its 2 pools: [0-9.]+; tested on its own: 1; .*",
+        ),
+        (
+            (Head(clear_below=0), DecodedPools(decoder="classo:penalty=0.3,threshold=0.2")),
+            r"first look by the cheap head; after its 4 pools: [0-9.]+; decided by its pools, not .*",
+        ),
+    ],
+    ids=lambda value: "-".join(stage.name for stage in value) if isinstance(value, tuple) else "",
+)  # fmt: skip
+def test_grounds_of_lists_of_stages_are_told_in_the_words_of_each(stages, words):
+    moderator = Moderator(planted_bundle(), Doubting(), Scheme(stages, chunk=104), seed=7, reading_threads=2)
+    verdicts = list(moderator.moderate(planted_pixels(np.arange(104) == 5)))
+    assert re.fullmatch(words, grounds(verdicts[5]))
+
+
+def test_an_image_that_the_first_look_decided_about_had_no_other():
+    """The head, which is asked next, adds nothing to it."""
+    moderator = Moderator(planted_bundle(), Doubting(), Scheme((Glance(), Head(), Test())), seed=7)
+    verdicts = list(moderator.moderate(planted_pixels(np.arange(100) < 0)))
+    assert verdicts[1].decided_by == "glance"
+    words = r"looked at small first: [0-9.e-]+; decided by the look at it small, not tested on its own"
+    assert re.fullmatch(words, grounds(verdicts[1]))

@@ -34,7 +34,9 @@ def test_verdicts_are_what_they_were(way, monkeypatch):
     truth = np.random.default_rng(11).random(len(shares)) < shares
     digest = hashlib.sha256()
     for one in moderator_by(way).moderate(list(planted_pixels(truth))):
-        pools = [(pool.number, pool.members, pool.count, *map(rounded, pool.chances)) for pool in one.pools]
+        pools = [
+            (pool.number, pool.members, pool.count, *map(rounded, pool.probabilities)) for pool in one.pools
+        ]
         numbers = rounded(one.score), rounded(one.prior), rounded(one.pool_score)
         kept = (one.position, one.chunk, one.status, one.decided_by, *numbers, pools, one.note)
         digest.update(f"{kept}\n".encode())

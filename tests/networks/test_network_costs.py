@@ -53,6 +53,20 @@ def test_shares_are_of_one_individual_test():
     assert (cost.whole, cost.front_share, cost.gate_share) == (100, 0.3, 0.01)
 
 
+def test_another_front_share_leaves_all_else_as_it_is():
+    cost = MultiplyAdds(front=30, back=60, final=10, gate=1, glance=7)
+    assert cost.with_front_share(0.22) == MultiplyAdds(front=22, back=68, final=10, gate=1, glance=7)
+
+
+@pytest.mark.parametrize(
+    ("part", "words"), [("individual", "a joined bundle: its individual"), ("pooled", "at several depths")]
+)
+def test_no_other_front_share_where_it_does_not_tell_the_cost(part, words):
+    cost = MultiplyAdds(front=30, back=60, final=10, **{part: 500})
+    with pytest.raises(ValueError, match=rf"0\.22 .*{words}.*plan without"):
+        cost.with_front_share(0.22)
+
+
 def test_counting_by_hand_and_leaving_the_network_alone(lite0):
     assert not lite0.training
     stem = stage_multiply_adds(lite0)["stem"]

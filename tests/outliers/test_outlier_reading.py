@@ -66,21 +66,21 @@ def test_equal_scores_say_nothing():
 def test_by_density_the_histogram_counts(mixture):
     logits, vectors, counts = pools(1)
     reading = make_reading(mixture, logits, vectors, counts, largest=2, combine=False, bins=50)
-    evidence, read = reading.read(-logits, vectors)  # logits play no part
+    combined, read = reading.read(-logits, vectors)  # logits play no part
     assert read.tolist() == reading.histogram.counts(mixture.scores(vectors)).tolist()
     assert read.max() == 2  # t, although pools held 3
     assert np.mean(read[counts <= 2] == counts[counts <= 2]) > 0.8
     np.testing.assert_allclose(
-        evidence, reading.likelihood.log_likelihoods(mixture.scores(vectors)), atol=1e-5
+        combined, reading.likelihood.log_likelihoods(mixture.scores(vectors)), atol=1e-5
     )
-    assert evidence.shape == (len(counts), 4)  # soft evidence reaches beyond t
+    assert combined.shape == (len(counts), 4)  # likelihoods reach beyond t
 
 
-def test_of_single_images_evidence_agrees_with_the_label(mixture):
+def test_of_single_images_combined_logits_agree_with_the_label(mixture):
     logits, vectors, labels = pools(2, outputs=2)
     reading = make_reading(mixture, logits, vectors, labels, largest=1, combine=False)
-    evidence, read = reading.read(logits, vectors)
-    assert (evidence.argmax(axis=1) == read).all()
+    combined, read = reading.read(logits, vectors)
+    assert (combined.argmax(axis=1) == read).all()
     assert 0 < read.sum() < len(read)
 
 

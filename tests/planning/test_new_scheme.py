@@ -14,11 +14,13 @@ from poolsieve.export.recording import record_readings
 from poolsieve.planning.candidates import all_candidates
 from poolsieve.planning.choosing import choose_scheme
 from poolsieve.schemes import (
+    DisjointPools,
     Glance,
     Head,
     LikelihoodModel,
     Test,
     check_scheme,
+    list_schemes,
     make_scheme,
     register_stage,
     stages,
@@ -85,6 +87,22 @@ def test_it_is_a_choice_of_moderate_with_options_and_their_help(careful):
     assert "|careful|" in plain
     assert "--caution <float> careful: how many times likelier than it says" in plain
     assert "--glance-clear-below <float> early_exit, careful: images whose posterior by then is" in plain
+
+
+def test_it_is_a_choice_of_serve(careful):
+    shown = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "300", "TERMINAL_WIDTH": "300"})
+    assert "|careful|" in shown.output
+    for name in list_schemes():
+        assert name in shown.output
+    refused = CliRunner().invoke(app, ["serve", "--bundle", "firearms", "--scheme", "careless"])
+    assert refused.exit_code == 2 and "'careless' is not one of 'auto'" in refused.output
+
+
+def test_a_scheme_whose_head_gives_priors_can_do_without_it(careful, monkeypatch):
+    monkeypatch.setitem(SCHEMES, "rounds", (Head(clear_below=0), DisjointPools(), Test()))
+    shown = CliRunner().invoke(app, ["moderate", "--help"], env={"COLUMNS": "300", "TERMINAL_WIDTH": "300"})
+    plain = " ".join(shown.output.replace("│", " ").split())
+    assert "--no-head <bool> adaptive, rounds: the same prior for every image." in plain
 
 
 def test_it_is_a_method_of_evaluate_that_is_tuned(careful):

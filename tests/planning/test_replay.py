@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from noisy import NoisyEngine, noisy_pixels
 from planted import COST, planted_bundle
 
+from poolsieve.decoders import CountNoise, Readings
 from poolsieve.engines import NetworkOutput
 from poolsieve.export.recording import record_readings
 from poolsieve.planning.candidates import all_candidates
 from poolsieve.planning.outcomes import outcomes
-from poolsieve.planning.replay import replayed_chunk, replayed_images
+from poolsieve.planning.replay import Replay, recorded_readings, replayed_images
 from poolsieve.schemes import (
     Chunk,
     CostMeter,
@@ -123,6 +124,49 @@ def recording_of(candidate, recordings):
     return found
 
 
+class ReplayedPools(Replay):
+    """Recordings with the pools of one recorded chunk, which are given in their order."""
+
+    def __init__(self, recordings, recording, number):
+        super().__init__(recordings)
+        self.recorded, self.recording, self.number = recordings, recording, number
+
+    def pooled(self, features, gate, pools, pool_size):
+        assert self.recording.pool_size == pool_size, "other pools were recorded"
+        readings = recorded_readings(self.recording, len(pools) // self.recording.layout.pools_per_class)
+        table = readings.log_likelihoods[self.number]
+        return NetworkOutput(table, np.empty((len(table), 0)), readings.counts[self.number])
+
+    def of_pools(self, logits, sizes, counts=None):
+        return Readings(counts[None].astype(np.int64), logits[None])
+
+    def count_noise(self, pool_size):
+        true = self.recording.layout.pooling.counts(self.recorded.bad[self.recording.images])
+        return CountNoise.estimate(true, self.recording.counts.reshape(true.shape), pool_size)
+
+
+class DealtAsRecorded(Chunk):
+    """Images in the pools that they were recorded in, live ones or recorded ones."""
+
+    def arrange(self, design, rng):
+        return self.recording.layout.first(round(float(design.image_weights.max())))
+
+    def arrange_some(self, design, images, rng):
+        raise ValueError(f"pools of {len(images)} of {len(self)} images were not recorded")
+
+
+def dealt_as_recorded(recording, networks, likelihoods, images, price, *, gated):
+    places = np.arange(len(images))
+    chunk = DealtAsRecorded(networks, likelihoods, CostMeter(price), images, places, len(images), gated=gated)
+    chunk.recording = recording
+    return chunk
+
+
+def replayed_chunk(recordings, recording, number, price, *, gated):
+    replay = ReplayedPools(recordings, recording, number)
+    return dealt_as_recorded(recording, replay, replay, recording.images[number], price, gated=gated)
+
+
 def decide(scheme, chunk):
     return scheme.decide(chunk, np.random.default_rng(0))
 
@@ -165,13 +209,6 @@ def test_what_is_reckoned_is_what_the_meter_counts_on_recordings(stages, bundle,
     assert reckoned == pytest.approx(chunk.meter.share, rel=1e-12)
 
 
-class DealtAsRecorded(Chunk):
-    """Live images in the pools that they were recorded in."""
-
-    def arrange(self, design, rng):
-        return self.recording.layout.first(round(float(design.image_weights.max())))
-
-
 @given(lists(), BUNDLES, PREVALENCES, st.data())
 @settings(deadline=None, max_examples=30)
 def test_decisions_on_recordings_are_those_of_the_networks(stages, bundle, prevalence, data):
@@ -186,18 +223,7 @@ def test_decisions_on_recordings_are_those_of_the_networks(stages, bundle, preva
         replayed = replayed_chunk(recordings, recording, 0, price_of(bundle), gated=gated)
     else:
         assume(len(values) == IMAGES)
-    live = DealtAsRecorded(
-        *(
-            engine,
-            likelihoods,
-            CostMeter(price_of(bundle)),
-            pixels[images],
-            np.arange(len(images)),
-            len(images),
-        ),
-        gated=gated,
-    )
-    live.recording = recording
+    live = dealt_as_recorded(recording, engine, likelihoods, pixels[images], price_of(bundle), gated=gated)
     one, other = decide(scheme, live), decide(scheme, replayed)
     assume(one.note is None and other.note is None)  # how counts err is known from other pools
     sure = np.abs(values - candidate.bounds[row]) > 0.1  # recordings have half precision

@@ -5,7 +5,7 @@ import re
 import pytest
 from review_site import PASSWORD, add_people, fill
 
-from poolsieve.review.app import PARTS
+from poolsieve.review.review_application import PARTS
 
 POSTS = [route.path for part in PARTS for route in part.routes.routes if "POST" in route.methods]
 

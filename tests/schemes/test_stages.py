@@ -40,7 +40,7 @@ def looks(draw):
     return draw(LOOKS)(
         clear_below=clear_below,
         flag_above=draw(st.sampled_from([1.0, 0.9])),
-        test_above=draw(st.sampled_from([1.0, 0.5, max(0.1, clear_below)])),
+        test_above=draw(st.sampled_from([1.0, 0.5, max(0.1, 2 * clear_below)])),
     )
 
 
@@ -62,6 +62,13 @@ def schemes(draw):
     first = draw(st.lists(looks() | pool_stages(), max_size=3))
     names = [stage.name for stage in first if not stage.pools]
     first = [stage for stage in first if stage.pools or names.count(stage.name) == 1]
+    least = 8  # rounds of pools that nothing comes between do not grow
+    for place, stage in enumerate(first):
+        if isinstance(stage, DisjointPools):
+            least = min(least, stage.pool_size)
+            first[place] = replace(stage, pool_size=least)
+        elif not stage.pools:
+            least = 8
     last = draw(
         st.builds(Test, threshold=st.just(0.5), recompute=st.booleans())
         | st.builds(DecodedPools, decoder=st.sampled_from(["mip", "bp"]))
@@ -161,6 +168,23 @@ NONSENSE = [
         (Pools(pool_size=4, pools_per_image=1, retest_above=0.3), Test()),
         "pools can find nothing: .* 0.25 with",
     ),
+    ((Head(clear_below=1), Test()), "head clears every image with clear_below=1; lower it"),
+    ((Glance(clear_below=0, flag_above=0), Test()), "glance flags every image with flag_above=0; raise it"),
+    (
+        (DisjointPools(pool_size=4), DisjointPools(pool_size=16), Test()),
+        "disjoint_pools with pool_size=16 pools what pools of 4 left, .* put larger pools before",
+    ),
+    (
+        (DisjointPools(pool_size=4), Pools(), DisjointPools(), Test()),
+        "disjoint_pools with pool_size=8 pools what pools of 4 left",
+    ),
+    *(
+        (
+            (Head(clear_below=0.1, test_above=0.1), pools, *last),
+            f"{pools.name} has no image to pool: head clears .* test_above=0.1; raise that",
+        )
+        for pools, last in ((Pools(), (Test(),)), (DisjointPools(), (Test(),)), (DecodedPools(), ()))
+    ),
 ]
 
 
@@ -168,6 +192,45 @@ NONSENSE = [
 def test_lists_that_make_no_sense_are_refused_with_the_reason(stages, reason):
     with pytest.raises(ValueError, match=reason):
         Scheme(stages)
+
+
+def test_a_bound_that_a_plan_sets_on_the_longest_odds_makes_a_scheme():
+    """Their probability is 1 in floating point, below which every image would be clear."""
+    Scheme((Head(**Head().at(60.0)), Test()))
+    assert Head().at(0.0) == {"clear_below": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("stage", "chunk"),
+    [
+        (DisjointPools(pool_size=512), 10),
+        (DisjointPools(pool_size=8), 4),
+        (Pools(pool_size=8), 7),
+        (Pools(pool_size=4, large_below=0.005, large_pool_size=16), 12),
+    ],
+)
+def test_pools_larger_than_a_chunk_are_refused(stage, chunk):
+    size = max(stage.sizes)
+    with pytest.raises(
+        ValueError, match=f"pools of {size}, which no chunk of {chunk} can fill; take .* {size}"
+    ):
+        Scheme((stage, Test()), chunk=chunk)
+    Scheme((stage, Test()), chunk=size)
+    assert Scheme((stage, Test())).chunk_size >= 100
+
+
+def test_chunks_suit_the_largest_pools():
+    for stage in (
+        DisjointPools(pool_size=512),
+        Pools(pool_size=512),
+        Pools(pool_size=8, large_below=0.005, large_pool_size=512),
+    ):
+        assert Scheme((stage, Test())).chunk_size >= 512
+
+
+def test_a_look_between_rounds_may_leave_images_for_larger_pools():
+    few = Head(clear_below=0, test_above=0.1)
+    Scheme((DisjointPools(pool_size=4), few, DisjointPools(pool_size=8), Test()))
 
 
 def test_networks_that_the_bundle_lacks_are_named_before_the_first_image():

@@ -13,9 +13,9 @@ import pytest
 from processes import planted_process
 from served import PATIENT, png, serving, wait_until
 
-from poolsieve.serving.app import create_app
 from poolsieve.serving.limits import Limits
 from poolsieve.serving.running import SeldomSame
+from poolsieve.serving.service_application import create_app
 from poolsieve.store.keys import SCOPES
 
 ROUTES = {

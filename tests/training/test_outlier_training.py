@@ -93,7 +93,7 @@ def run(request, trained, task):
     known = Calibration.load(root / "run" / "calibration.json")
     calibration = replace(calibration, glance=known.glance, glance_roc=known.glance_roc)
     bundle = save_bundle(
-        root / "density", model, calibration, task="shapes", squaring="pad", outliers=outliers
+        root / "density", model, calibration, task="shapes", resize_mode="pad", outliers=outliers
     )
     return settings, root, measure(model, inputs["test"], settings, outliers), bundle
 

@@ -177,11 +177,11 @@ def test_images_become_square_as_suits_those_that_are_learnt_from(task, tmp_path
         assert said in stream.getvalue()
     squares = 96 if size == (32, 32) else 0
     config = json.loads((out / "config.json").read_text())
-    assert (config["squaring"], config["settings"]["resize_mode"]) == (chosen, chosen)
+    assert (config["resize_mode"], config["settings"]["resize_mode"]) == (chosen, chosen)
     assert config["training_shapes"]["images"] == 96
     assert config["training_shapes"]["squares"] == squares
     exported = export_run(out, tmp_path / "bundle", backbone=small_backbone()).config
-    assert (exported.squaring, exported.training_shapes.squares) == (chosen, squares)
+    assert (exported.resize_mode, exported.training_shapes.squares) == (chosen, squares)
 
 
 @pytest.mark.parametrize(

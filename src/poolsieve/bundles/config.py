@@ -10,7 +10,9 @@ from typing import Any, Literal, get_args
 from poolsieve.bundles.training_shapes import TrainingShapes
 from poolsieve.designs.pool_pairs import check_pairs
 from poolsieve.multiply_adds import MultiplyAdds
+from poolsieve.network_forms import Counting, Merge
 from poolsieve.strict_json import FromZero, read_record
+from poolsieve.view_settings import ResizeMode
 
 FORMAT_VERSION = 1
 CONFIG_FILE = "config.json"
@@ -27,10 +29,7 @@ OUTLIER_FILE = "outliers.safetensors"
 FRONT_GRAPH, HEAD_GRAPH, INDIVIDUAL_GRAPH = "front.onnx", "head.onnx", "individual.onnx"
 GLANCE_GRAPH = "glance.onnx"
 
-Merge = Literal["gated", "max", "tree"]
-Counting = Literal["shared", "separate"]
 Kind = Literal["classification", "outlier"]
-Squaring = Literal["pad", "stretch"]
 WeightPrecision = Literal["fp32", "fp16"]
 """How the weights of a training run may be stored."""
 BundlePrecision = Literal["fp32", "fp16", "int8"]
@@ -91,7 +90,7 @@ class BundleConfig:
         merge: "gated" multiplies by the gate before the maximum over a pool, "max" does not; "tree" takes the
             maximum over pairs of a pool, and again over what is left at later depths.
         input_size: Height and width of images in pixels.
-        squaring: How images are made square.
+        resize_mode: How images are made square.
         mean: Subtracted from RGB pixels of 0 to 255; the front graph does it.
         scale: Divides them after that.
         feature_shape: Channels, height and width of one image's front features.
@@ -122,7 +121,7 @@ class BundleConfig:
     cut: str
     merge: Merge
     input_size: int
-    squaring: Squaring
+    resize_mode: ResizeMode
     mean: tuple[float, float, float]
     scale: tuple[float, float, float]
     feature_shape: tuple[int, int, int]
@@ -182,7 +181,7 @@ class BundleConfig:
         what: Literal["precision", "readings"] = "precision" if edition == "int8" else "readings"
         if getattr(config, what) != edition:
             raise ValueError(f"{what} is {getattr(config, what)!r}, but must be {edition!r}")
-        for name in ("task", "kind", "input_size", "squaring", "pool_sizes"):
+        for name in ("task", "kind", "input_size", "resize_mode", "pool_sizes"):
             own, other = getattr(self, name), getattr(config, name)
             if own != other:
                 raise ValueError(f"{name} is {other!r}, but the bundle that holds it has {own!r}")
@@ -217,7 +216,7 @@ class BundleConfig:
                 f"format_version is {version}, but this poolsieve reads up to {FORMAT_VERSION}; "
                 "upgrade it with: pip install --upgrade poolsieve"
             )
-        config = read_record(cls, _completed(known) if known else values)
+        config = read_record(cls, values)
         by_size = {size: config.training_prior.get(str(size), ()) for size in config.pool_sizes}  # type: ignore[call-overload]
         if len(config.training_prior) != len(by_size):
             raise ValueError(
@@ -259,14 +258,6 @@ class BundleConfig:
             missing = sorted(expected - set(self.files))
             extra = sorted(set(self.files) - expected - OPTIONAL_FILES)
             raise ValueError(f"files must name exactly the bundle's files; missing {missing}, extra {extra}")
-
-
-def _completed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """With what was left out where a bundle has nothing special."""
-    completed = {"readings": "counts", "shrink": 1, "again": [], **values}
-    if isinstance(values.get("cost"), Mapping):
-        completed["cost"] = {"individual": 0, "pooled": 0, **values["cost"]}
-    return completed
 
 
 def read_training_shapes(values: Mapping[str, Any]) -> TrainingShapes | None:

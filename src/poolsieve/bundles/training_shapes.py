@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from poolsieve.strict_json import FromZero
-
-if TYPE_CHECKING:
-    from poolsieve.bundles.config import Squaring
+from poolsieve.view_settings import ResizeMode
 
 SQUARE_WITHIN = 1.02
 """An image is a square if its longer side is at most this many times the shorter one."""
@@ -52,7 +49,7 @@ class TrainingShapes:
         return self.squares >= ALL * self.images
 
     @property
-    def fitting(self) -> Squaring:
+    def fitting(self) -> ResizeMode:
         """How images are best made square for networks that learn from these.
 
         Squares show no bars however they are treated, and most were stretched or cropped by somebody before:
@@ -71,9 +68,9 @@ class TrainingShapes:
             f"{low:.2f} to {high:.2f}, median {middle:.2f}"
         )
 
-    def misfit(self, squaring: Squaring) -> str | None:
+    def misfit(self, resize_mode: ResizeMode) -> str | None:
         """What is wrong with making images square in this way, if anything."""
-        if squaring == "stretch" or not self.all_square:
+        if resize_mode == "stretch" or not self.all_square:
             return None
         return (
             f"{self.describe()}, so the networks know no bars, but photographs of other shapes are padded "

@@ -57,7 +57,7 @@ class OutputScaling:
 
 
 EVEN = OutputScaling(1.0, (0.0, 0.0), (0.5, 0.5))
-"""Leaves the evidence of an image as it is, so that above one half means off topic by the paper's label."""
+"""Leaves combined logits of an image as they are: above one half means off topic by the paper's label."""
 
 
 def fit_scaling(logits: ArrayLike, classes: ArrayLike) -> OutputScaling:

@@ -24,7 +24,7 @@ from poolsieve.cli.plan import plan
 from poolsieve.cli.report import report
 from poolsieve.cli.review import review
 from poolsieve.cli.saying import say
-from poolsieve.cli.scheme_options import SchemeCommand
+from poolsieve.cli.scheme_options import SchemeCommand, SchemeNameCommand
 from poolsieve.cli.serve import serve
 from poolsieve.cli.simulate import simulate
 from poolsieve.cli.store import app as store
@@ -68,7 +68,7 @@ app.command("train", cls=Command)(train)
 app.command("moderate", cls=SchemeCommand)(moderate)
 app.command("report", cls=Command)(report)
 app.command("plan", cls=Command)(plan)
-app.command("serve", cls=Command)(serve)
+app.command("serve", cls=SchemeNameCommand)(serve)
 app.command("evaluate", cls=Command)(evaluate)
 app.command("review", cls=Command)(review)
 app.add_typer(bundles, name="bundles")

@@ -119,9 +119,7 @@ def moderate(
     ] = None,
     chunk: Annotated[int | None, typer.Option(help="Images that are decided about together.")] = None,
     prevalence: Annotated[float | None, typer.Option(help="Expected share of bad images.")] = None,
-    no_head: Annotated[
-        bool, typer.Option("--no-head", help="adaptive: the same prior for every image.")
-    ] = False,
+    no_head: Annotated[bool, typer.Option("--no-head", help="The same prior for every image.")] = False,
     frames: Annotated[
         int,
         typer.Option(help="Frames of an animation that are looked at, evenly spaced; the worst counts."),

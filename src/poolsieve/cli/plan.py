@@ -116,8 +116,6 @@ def plan(
 
 def _price(bundle: Bundle, front_share: float | None, measured: bool) -> Price:
     """The bundle's cost, times, or its cost with another share of the front; gate and glance stay."""
-    from poolsieve.bundles import MultiplyAdds
-
     if measured and front_share is not None:
         raise ValueError("give --measured or --front-share, not both")
     if measured:
@@ -129,9 +127,7 @@ def _price(bundle: Bundle, front_share: float | None, measured: bool) -> Price:
         return bundle.config.cost
     if not 0 < front_share < 1:
         raise ValueError(f"--front-share is {front_share}, but must lie between 0 and 1")
-    cost = bundle.config.cost
-    front = round(front_share * cost.whole)
-    return MultiplyAdds(front, cost.whole - front - cost.final, cost.final, cost.gate, cost.glance)
+    return bundle.config.cost.with_front_share(front_share)
 
 
 def _print_choices(choices: Choices, runners_up: int, console: Console, *, projection: float | None) -> None:

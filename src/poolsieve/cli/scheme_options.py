@@ -34,6 +34,7 @@ class SchemeCommand(Command):
             own = next(k for k, one in enumerate(self.params) if one.name == "chunk") + 1
             made = scheme_options()
             self.params = [*self.params[:own], *made, *self.params[own:]]
+            _tell_whose_head(next(one for one in self.params if one.name == "no_head"))
             self.added = [one.name for one in made]
         return super().make_context(*given, **more)
 
@@ -43,6 +44,18 @@ class SchemeCommand(Command):
         return super().invoke(ctx)
 
 
+class SchemeNameCommand(Command):
+    """A command whose option `--scheme` takes the names of the table, which are looked up as late."""
+
+    def make_context(self, *given: Any, **more: Any) -> Any:
+        """Make the option anew first, with its choices."""
+        place = next(k for k, one in enumerate(self.params) if one.name == "scheme")
+        words: Any = self.params[place]
+        (made,) = _made_by_typer([_scheme_parameter(words.help)])
+        self.params = [*self.params[:place], made, *self.params[place + 1 :]]
+        return super().make_context(*given, **more)
+
+
 def given_options(context: typer.Context) -> dict[str, Any]:
     """The scheme and its parameters as they were typed; None where they were not."""
     return dict(context.meta[_GIVEN])
@@ -50,15 +63,14 @@ def given_options(context: typer.Context) -> dict[str, Any]:
 
 def scheme_options() -> list[Any]:
     """The options, made by typer from a signature."""
-    from poolsieve.schemes import list_schemes
-
-    names = ("auto", *list_schemes())
-    scheme = Annotated[Literal[names], typer.Option(help=SCHEME_HELP)]  # type: ignore[valid-type]
-    parameters = [_parameter("scheme", scheme, "auto")]
+    parameters = [_scheme_parameter(SCHEME_HELP)]
     for name, (kind, words) in _scheme_parameters().items():
         option = typer.Option(f"--{name.replace('_', '-')}", help=words)
         parameters.append(_parameter(name, Annotated[kind | None, option], None))
+    return _made_by_typer(parameters)
 
+
+def _made_by_typer(parameters: list[inspect.Parameter]) -> list[Any]:
     def options(**given: Any) -> None:
         pass
 
@@ -66,6 +78,22 @@ def scheme_options() -> list[Any]:
     app = typer.Typer(add_completion=False)
     app.command()(options)
     return [one for one in typer.main.get_command(app).params if one.name != "help"]
+
+
+def _scheme_parameter(words: str) -> inspect.Parameter:
+    from poolsieve.schemes import list_schemes
+
+    names = ("auto", *list_schemes())
+    scheme = Annotated[Literal[names], typer.Option(help=words)]  # type: ignore[valid-type]
+    return _parameter("scheme", scheme, "auto")
+
+
+def _tell_whose_head(option: Any) -> None:
+    """Name the schemes that can do without the head before the help of that option."""
+    from poolsieve.schemes.scheme import SCHEMES, without_prior_head
+
+    having = [name for name, stages in SCHEMES.items() if without_prior_head(stages) != stages]
+    option.help = f"{', '.join(having)}: {option.help[:1].lower()}{option.help[1:]}"
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:

@@ -35,8 +35,7 @@ def serve(
         typer.Option(help="postgresql://USER:PASSWORD@HOST/DATABASE. \\[default: SQLite in the data folder]"),
     ] = None,
     scheme: Annotated[
-        Literal["auto", "adaptive", "individual", "dorfman", "oneshot", "cascade", "early_exit", "glance"],
-        typer.Option(help="How images are decided about; oneshot is refused."),
+        str, typer.Option(help="How images are decided about; what decides by pools alone is refused.")
     ] = "auto",
     prevalence: Annotated[float | None, typer.Option(help="Expected share of bad images.")] = None,
     engine: EngineName = "auto",
@@ -71,7 +70,7 @@ def serve(
 ) -> None:
     """Answer requests for verdicts, run jobs, and keep what was decided."""
     try:
-        from poolsieve.review.app import review_app
+        from poolsieve.review.review_application import review_app
         from poolsieve.serving.limits import Limits
         from poolsieve.serving.policies import load_policies
         from poolsieve.serving.running import keep_arenas_few, listen

@@ -1,6 +1,9 @@
 """Decoders: which images are bad, from what the pools say."""
 
-from poolsieve.decoders.base import (
+from poolsieve.decoders.bayes import MAP, BeliefPropagation
+from poolsieve.decoders.binary_decoders import COMP, DD, NCOMP, SCOMP
+from poolsieve.decoders.classo import CLasso
+from poolsieve.decoders.decoder import (
     Choice,
     Decoder,
     Decoding,
@@ -12,10 +15,7 @@ from poolsieve.decoders.base import (
     parameter,
     register_decoder,
 )
-from poolsieve.decoders.bayes import MAP, BeliefPropagation
-from poolsieve.decoders.binary_decoders import COMP, DD, NCOMP, SCOMP
-from poolsieve.decoders.classo import CLasso
-from poolsieve.decoders.conformance import check_decoder
+from poolsieve.decoders.decoder_checks import check_decoder
 from poolsieve.decoders.mip import MIP
 from poolsieve.decoders.noise import CountNoise, LatentNoise
 from poolsieve.decoders.plugins import load_plugin

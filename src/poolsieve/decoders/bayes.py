@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from poolsieve.decoders.base import Decoder, Decoding, Instance, Interval, parameter, register_decoder
+from poolsieve.decoders.decoder import Decoder, Decoding, Instance, Interval, parameter, register_decoder
 from poolsieve.decoders.kernels.branch_and_bound import least_cost
 from poolsieve.decoders.kernels.messages import propagate_beliefs
 from poolsieve.decoders.noise import CountNoise, likelihoods_of, prior_log_odds

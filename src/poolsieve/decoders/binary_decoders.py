@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.decoders.base import Decoder, Decoding, Interval, parameter, register_decoder
+from poolsieve.decoders.decoder import Decoder, Decoding, Interval, parameter, register_decoder
 from poolsieve.decoders.readings import Readings
 from poolsieve.designs import Pooling
 

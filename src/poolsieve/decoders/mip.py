@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.decoders.base import Choice, Decoder, Decoding, Interval, parameter, register_decoder
+from poolsieve.decoders.decoder import Choice, Decoder, Decoding, Interval, parameter, register_decoder
 from poolsieve.decoders.kernels.branch_and_bound import least_squares
 from poolsieve.decoders.readings import Readings
 from poolsieve.designs import Pooling
@@ -54,8 +54,8 @@ def cannot_be_bad(counts: NDArray[np.int64], penalty: float, design: Pooling) ->
     Clearing such an image changes the objective by Σ(2e_q + 1) − λ, where each residual e_q is at most
     y_q − 1 while the image is flagged, and that is not above 0.  # (chunks, n)
     """
-    evidence = penalty + (1 - 2 * counts) @ design.sparse
-    return evidence >= 0
+    cannot: NDArray[np.bool_] = penalty + (1 - 2 * counts) @ design.sparse >= 0
+    return cannot
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from poolsieve.decoders.base import Decoder, decoder_name
+from poolsieve.decoders.decoder import Decoder, decoder_name
 
 
 def load_plugin(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.decoders.base import Decoder, Decoding, Interval, parameter, register_decoder
+from poolsieve.decoders.decoder import Decoder, Decoding, Interval, parameter, register_decoder
 from poolsieve.decoders.kernels.greedy import peel_counts
 from poolsieve.decoders.readings import Readings
 from poolsieve.designs import Pooling

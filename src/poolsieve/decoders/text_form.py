@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from poolsieve.decoders.base import Decoder, decoder_name, make_decoder
+from poolsieve.decoders.decoder import Decoder, decoder_name, make_decoder
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from poolsieve.decoders.base import Decoder
+from poolsieve.decoders.decoder import Decoder
 from poolsieve.decoders.readings import Readings
 from poolsieve.designs import Pooling
 

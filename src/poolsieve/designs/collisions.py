@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poolsieve.designs.kernels import equal_counts
+from poolsieve.designs.design_kernels import equal_counts
 from poolsieve.designs.pooling import Pooling
 
 _STEPS = 20_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.designs.kernels import mix, remove_blocks
+from poolsieve.designs.design_kernels import mix, remove_blocks
 
 _MIXING = 10
 """Trades per entry of the matrix that make a regular start random."""

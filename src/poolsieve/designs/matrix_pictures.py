@@ -18,19 +18,14 @@ _MOST_CELLS = 2000
 """A figure shows at most so many pools or images a side; larger matrices are drawn coarser."""
 
 
-def plot_design(design: Pooling, axes: Axes | None = None) -> Axes:
+def plot_design(design: Pooling) -> Axes:
     """Draw the matrix, pools down and images across, with a dark cell for every image in a pool.
-
-    Args:
-        design: The design.
-        axes: Where to draw; a new figure by default.
 
     Raises:
         ImportError: matplotlib is missing.
     """
-    if axes is None:
-        height = np.clip(10 * design.pool_count / design.images, 2, 12) + 1
-        axes = new_figure(figsize=(10, height), layout="constrained").add_subplot()
+    height = np.clip(10 * design.pool_count / design.images, 2, 12) + 1
+    axes = new_figure(figsize=(10, height), layout="constrained").add_subplot()
     cells = _coarse(design, max(1, -(-max(design.shape) // _MOST_CELLS)))
     axes.imshow(
         cells,

@@ -256,20 +256,6 @@ class Pooling:
         except ValueError as error:
             raise ValueError(f"{source}: {error}") from None
 
-    @classmethod
-    def from_matrix(cls, matrix: ArrayLike) -> Self:
-        """Make a design from a dense matrix of 0 and 1.  # (m, n)."""
-        array = np.asarray(matrix)
-        if array.ndim != 2 or 0 in array.shape:
-            raise ValueError(f"a pooling matrix has two dimensions and is not empty; got shape {array.shape}")
-        wrong = np.argwhere((array != 0) & (array != 1))
-        if len(wrong):
-            q, j = wrong[0]
-            raise ValueError(
-                f"row {q}, column {j} holds {array[q, j]!r}; a pooling matrix holds only 0 and 1"
-            )
-        return cls([np.flatnonzero(row) for row in array], array.shape[1])
-
     # ---- identity
 
     @cached_property

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.designs.kernels import EMPTY, draw_shifts
+from poolsieve.designs.design_kernels import EMPTY, draw_shifts
 
 _LOOKED_AT = 1024
 """Shifts that are weighed at once: the smallest that fits is seldom a large one."""

@@ -1,9 +1,9 @@
 """Engines that run a bundle's networks; all give the same outputs. Importing this imports none of them."""
 
 from poolsieve.engines.agreement import EngineComparison, compare_engines
-from poolsieve.engines.base import Engine, FrontFeatures, HeadOutput, NetworkOutput
-from poolsieve.engines.conformance import check_engine
 from poolsieve.engines.editions import settle_precision
+from poolsieve.engines.engine import Engine, FrontFeatures, HeadOutput, NetworkOutput
+from poolsieve.engines.engine_checks import check_engine
 from poolsieve.engines.registry import list_engines, open_engine
 
 __all__ = [

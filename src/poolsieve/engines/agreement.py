@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.bundles import Bundle
-from poolsieve.engines.base import Engine
-from poolsieve.engines.conformance import IMAGES, all_outputs, noise_images
+from poolsieve.engines.engine import Engine
+from poolsieve.engines.engine_checks import IMAGES, all_outputs, noise_images
 from poolsieve.engines.registry import list_engines, open_engine
 
 TOLERANCE = {"fp32": 1e-3, "fp16": 1e-3, "int8": 0.1}

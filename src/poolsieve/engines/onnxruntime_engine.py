@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped]
 
-from poolsieve.engines.base import Engine, Run, one_by_one
+from poolsieve.engines.engine import Engine, Run, one_by_one
 
 
 class OnnxRuntimeEngine(Engine):

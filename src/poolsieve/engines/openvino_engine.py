@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from poolsieve.bundles.config import FRONT_GRAPH
-from poolsieve.engines.base import Batches, Engine, Run
+from poolsieve.engines.engine import Batches, Engine, Run
 
 _TOOLS = "openvino.tools.ovc"
 """OpenVINO's tools for converting models, which report their import to a server of Intel's."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from poolsieve.designs import NO_IMAGE
-from poolsieve.engines.kernels import merge_gated
+from poolsieve.engines.merging_kernel import merge_gated
 
 
 def checked_pools(pools: ArrayLike, images: int, pool_size: int) -> NDArray[np.int64]:

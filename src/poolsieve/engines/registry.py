@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from poolsieve.bundles import Bundle
-from poolsieve.engines.base import Engine
+from poolsieve.engines.engine import Engine
 from poolsieve.engines.probing import ensure_precision
 
 SettledPrecision = Literal["fp32", "low", "int8"]

@@ -62,7 +62,7 @@ def _run_torch(precision: str) -> np.ndarray:
 
 def _run_bundle(engine: str, folder: str) -> np.ndarray:
     from poolsieve.bundles import load_bundle
-    from poolsieve.engines.conformance import IMAGES, all_outputs, noise_images
+    from poolsieve.engines.engine_checks import IMAGES, all_outputs, noise_images
     from poolsieve.engines.registry import engine_class
 
     opened = engine_class(engine)(load_bundle(folder))

@@ -19,7 +19,7 @@ from poolsieve.bundles.config import (
     WEIGHTS_FILE,
     pooled_graph,
 )
-from poolsieve.engines.base import Engine, Run, one_by_one
+from poolsieve.engines.engine import Engine, Run, one_by_one
 from poolsieve.networks import IndividualNetwork, PooledNetwork, load_backbone
 from poolsieve.networks.trained import TrainedModel
 

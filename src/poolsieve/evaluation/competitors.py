@@ -21,7 +21,7 @@ from poolsieve.schemes import DisjointPools, Scheme, Test, make_scheme
 from poolsieve.schemes.glance_look import Glance
 from poolsieve.schemes.scheme import SCHEMES
 
-Networks = Literal["whole", "half", "binary"]
+NetworkKind = Literal["whole", "half", "binary"]
 """Networks that methods run: the bundle's own, these at half size, and those of its binary edition."""
 NOT_TUNED = "defaults"
 """What is said of methods that there were no validation images for."""
@@ -68,7 +68,7 @@ class Competitor(ABC):
     least_pools: int = 1
 
     @property
-    def networks(self) -> Networks:
+    def networks(self) -> NetworkKind:
         """Which networks it runs."""
         return "half" if self.half else "binary" if self.binary else "whole"
 
@@ -162,10 +162,10 @@ class TunedDecoder(Competitor):
         best: tuple[float, DecoderChoice] | None = None
         for values in itertools.product(*grid.values()):
             given = dict(zip(grid, values, strict=True))
-            trial = tuning.run(scheme_for("oneshot", tuning, decoder=str(_with(choice, given))))
+            candidate = tuning.run(scheme_for("oneshot", tuning, decoder=str(_with(choice, given))))
             for threshold in scanned:
-                found = trial.flags if threshold is None else trial.pool_scores > threshold
-                flags = np.where(trial.tested, trial.flags, found)
+                found = candidate.flags if threshold is None else candidate.pool_scores > threshold
+                flags = np.where(candidate.tested, candidate.flags, found)
                 changed = _with(choice, given if threshold is None else {**given, "threshold": threshold})
                 product = detection_product(tuning.mixture, flags)
                 if best is None or product > best[0]:
@@ -201,12 +201,13 @@ class TunedScheme(Competitor):
             return Setup(scheme_for(self.scheme, tuning), NOT_TUNED)
         individual = tuning.run(make_scheme("individual", tuning.pool_sizes))
         wanted = detection_product(tuning.mixture, individual.flags) - EQUAL
-        tried = []
+        found = []
         for scheme in self.variants(tuning):
-            trial = tuning.run(scheme)
-            tried.append((detection_product(tuning.mixture, trial.flags), -trial.meter.multiply_adds, scheme))
-        equal = [entry for entry in tried if entry[0] >= wanted]
-        chosen = max(equal, key=lambda entry: entry[1]) if equal else max(tried, key=lambda entry: entry[:2])
+            candidate = tuning.run(scheme)
+            product = detection_product(tuning.mixture, candidate.flags)
+            found.append((product, -candidate.meter.multiply_adds, scheme))
+        equal = [entry for entry in found if entry[0] >= wanted]
+        chosen = max(equal, key=lambda entry: entry[1]) if equal else max(found, key=lambda entry: entry[:2])
         scheme = chosen[2]
         values = scheme.parameters()
         tuned = ", ".join(f"{name}={values[name]}" for name in self.grid)

@@ -56,7 +56,7 @@ def detection_from_counts(
 
 
 @dataclass(frozen=True)
-class ImageTally:
+class ImageCounts:
     """How often each distinct image was drawn and flagged.
 
     Attributes:
@@ -70,7 +70,7 @@ class ImageTally:
     bad: NDArray[np.bool_]
 
     @classmethod
-    def count(cls, mixture: Mixture, flags: NDArray[np.bool_]) -> ImageTally:
+    def count(cls, mixture: Mixture, flags: NDArray[np.bool_]) -> ImageCounts:
         """Count over a mixture.
 
         Args:

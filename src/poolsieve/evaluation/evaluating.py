@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from poolsieve.calibration import confusion_counts
 from poolsieve.engines.resolution import at_resolution
-from poolsieve.evaluation.competitors import Networks, pools_per_image
-from poolsieve.evaluation.detection_measures import ImageTally
+from poolsieve.evaluation.competitors import NetworkKind, pools_per_image
+from poolsieve.evaluation.detection_measures import ImageCounts
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.experiments import read_names, read_two_objects
 from poolsieve.evaluation.feature_cache import LabelledImages
@@ -145,7 +145,7 @@ def evaluate(
             outliers = density_alone(outliers)
             full = recalibrated(full, plan.known_pools, plan.seed, outliers)
         area = _require_knowledge(full.measuring, bundle, plan)
-        networks: dict[Networks, Resolution] = {"whole": full}
+        networks: dict[NetworkKind, Resolution] = {"whole": full}
         if any(competitor.binary for competitor in competitors):
             networks["binary"] = open_at(bundle.edition("binary"))
         if not any(competitor.half for competitor in competitors):
@@ -171,11 +171,11 @@ def evaluate(
         compared = compare(competitors, networks, plan, reporter)
         confusions = [_confusion(part, at == "half", plan) for at, part in networks.items() if at != "binary"]
         two = _two_objects(full, plan) if bundle.outliers is None else None
-        kinds = _kinds_of_evidence(full)
+        kinds = _areas_by_score(full)
         engine_name = full.engine.name
     rows = compared.rows
     shown = _shown_method(rows)
-    missed, false_flags = _errors(compared.tallies[shown], test)
+    missed, false_flags = _errors(compared.image_counts[shown], test)
     title = next(row.title for row in rows if row.method == shown)
     words = Wording() if bundle.outliers is None else OFF_TOPIC
     return Evaluation(
@@ -225,8 +225,8 @@ def _require_knowledge(recorded: RecordedSplit, bundle: Bundle, plan: Evaluation
     return area
 
 
-def _kinds_of_evidence(part: Resolution) -> dict[str, float]:
-    """AUC of single images by each kind of evidence that an outlier bundle weighs; empty for others."""
+def _areas_by_score(part: Resolution) -> dict[str, float]:
+    """AUC of single images by each score that an outlier bundle weighs; empty for others."""
     if part.bundle.outliers is None:
         return {}
     records, labels = part.measuring.records, part.measuring.images.labels
@@ -286,13 +286,13 @@ def _shown_method(rows: Sequence[EvaluationRow]) -> str:
 
 
 def _errors(
-    tallies: Sequence[ImageTally], images: LabelledImages
+    image_counts: Sequence[ImageCounts], images: LabelledImages
 ) -> tuple[tuple[ImageErrors, ...], tuple[ImageErrors, ...]]:
     """Images that were most often missed, and most often falsely flagged, over all prevalences."""
     draws, flags = (np.zeros(len(images), dtype=np.int64) for _ in range(2))
-    for tally in tallies:
-        draws[: len(tally.draws)] += tally.draws
-        flags[: len(tally.flags)] += tally.flags
+    for counts in image_counts:
+        draws[: len(counts.draws)] += counts.draws
+        flags[: len(counts.flags)] += counts.flags
     bad = images.labels == 1
     found = []
     for group, wrong in ((bad, draws - flags), (~bad, flags)):

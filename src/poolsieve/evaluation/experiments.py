@@ -17,7 +17,7 @@ from poolsieve.statistics import proportion
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
-    from poolsieve.engines.base import Engine
+    from poolsieve.engines.engine import Engine
 
 _POOLS_AT_ONCE = 64
 

@@ -21,7 +21,7 @@ from poolsieve.progress import Reporter
 from poolsieve.row_cache import RowCache
 
 if TYPE_CHECKING:
-    from poolsieve.engines.base import Engine
+    from poolsieve.engines.engine import Engine
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _outputs(engine: Engine, files: Sequence[Path]) -> dict[str, NDArray[np.floa
     config = engine.bundle.config
 
     def read(file: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        return read_both_views(file, config.input_size, config.squaring, config.small_shrink)
+        return read_both_views(file, config.input_size, config.resize_mode, config.small_shrink)
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as workers:
         pixels, small = map(np.stack, zip(*workers.map(read, files), strict=True))

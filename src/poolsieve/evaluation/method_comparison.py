@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from poolsieve.evaluation.competitors import Competitor, Networks, Setup
+from poolsieve.evaluation.competitors import Competitor, NetworkKind, Setup
 from poolsieve.evaluation.context import EvaluationContext
-from poolsieve.evaluation.detection_measures import ImageTally
+from poolsieve.evaluation.detection_measures import ImageCounts
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.experiments import time_scheme
 from poolsieve.evaluation.mixtures import Mixture, draw_mixture, no_images
@@ -34,18 +34,18 @@ class ComparedMethods:
         rows: Every method at every prevalence.
         frontier: Cost against sensitivity, at some prevalences.
         timings: Wall-clock times.
-        tallies: How often each image was drawn and flagged, by method, for each prevalence.
+        image_counts: How often each image was drawn and flagged, by method, for each prevalence.
     """
 
     rows: list[EvaluationRow]
     frontier: list[FrontierPoint]
     timings: list[TimingRow]
-    tallies: dict[str, list[ImageTally]]
+    image_counts: dict[str, list[ImageCounts]]
 
 
 def compare(
     competitors: Sequence[Competitor],
-    networks: Mapping[Networks, Resolution],
+    networks: Mapping[NetworkKind, Resolution],
     plan: EvaluationPlan,
     reporter: Reporter,
 ) -> ComparedMethods:
@@ -60,7 +60,7 @@ def compare(
     rows: list[EvaluationRow] = []
     frontier: list[FrontierPoint] = []
     timings: list[TimingRow] = []
-    tallies: dict[str, list[ImageTally]] = {competitor.name: [] for competitor in competitors}
+    image_counts: dict[str, list[ImageCounts]] = {competitor.name: [] for competitor in competitors}
     full = networks["whole"]
     whole = full.bundle.config.cost.whole
     shown = _frontier_prevalences(plan.prevalences)
@@ -83,9 +83,9 @@ def compare(
                 setup = competitor.prepare(part.context(part.tuning, mixtures[0], plan.seed))
                 context = part.context(part.measuring, mixtures[1], plan.seed)
                 run = context.run(setup.scheme)
-                tally = run.tally(mixtures[1])
-                rows.append(_row(competitor, setup, run, tally, mixtures[1], whole))
-                tallies[competitor.name].append(tally)
+                counted = run.image_counts(mixtures[1])
+                rows.append(_row(competitor, setup, run, counted, mixtures[1], whole))
+                image_counts[competitor.name].append(counted)
                 if competitor.name == "individual":
                     floor = rows[-1].detection.specificity.value
                 if prevalence in shown:
@@ -93,11 +93,11 @@ def compare(
                 if competitor.name in TIMED and plan.timing_images:
                     timings += _timing(competitor, setup.scheme, part, mixtures[1], plan, timings)
                 task.advance(step, note=f"p = {prevalence:g}, {competitor.title}")
-    return ComparedMethods(rows, frontier, timings, tallies)
+    return ComparedMethods(rows, frontier, timings, image_counts)
 
 
 def _row(
-    competitor: Competitor, setup: Setup, run: SchemeRun, tally: ImageTally, mixture: Mixture, whole: int
+    competitor: Competitor, setup: Setup, run: SchemeRun, counted: ImageCounts, mixture: Mixture, whole: int
 ) -> EvaluationRow:
     meter, images = run.meter, len(mixture)
     return EvaluationRow(
@@ -108,9 +108,9 @@ def _row(
         scheme=str(setup.scheme),
         tuned=setup.tuned,
         images=images,
-        distinct_bad=int((tally.draws[tally.bad] > 0).sum()),
-        distinct_clear=int((tally.draws[~tally.bad] > 0).sum()),
-        detection=tally.detection(),
+        distinct_bad=int((counted.draws[counted.bad] > 0).sum()),
+        distinct_clear=int((counted.draws[~counted.bad] > 0).sum()),
+        detection=counted.detection(),
         cost=meter.multiply_adds / (images * whole),
         pools=meter.runs["pools"] / images,
         retests=meter.runs["retests"] / images,

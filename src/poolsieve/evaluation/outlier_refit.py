@@ -18,7 +18,7 @@ from poolsieve.outliers import GaussianMixture, OutlierReading, OutlierReadings,
 from poolsieve.training.sampling import draw_pools
 
 if TYPE_CHECKING:
-    from poolsieve.engines.base import Engine, NetworkOutput
+    from poolsieve.engines.engine import Engine, NetworkOutput
     from poolsieve.evaluation.recorded_networks import ImageRecords
 
 _HELD_OUT_SHARE = 0.25

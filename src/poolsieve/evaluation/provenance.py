@@ -34,7 +34,7 @@ def describe_data(
     """What a reader must know of the images and of how they were looked at.
 
     `half` is the bundle at half the resolution, if it was used, and `why_no_half` why it was not, if somebody
-    asked; `auc` is that of the individual network where it was measured, `kinds` those of other evidence.
+    asked; `auc` is that of the individual network where it was measured, `kinds` those of other scores.
     """
     labels = dataset.labels[dataset.of_split(plan.split)]
     notes = [

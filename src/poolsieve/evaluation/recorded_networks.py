@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolsieve.designs import NO_IMAGE
-from poolsieve.engines.base import FrontFeatures, HeadOutput, NetworkOutput
+from poolsieve.engines.engine import FrontFeatures, HeadOutput, NetworkOutput
 from poolsieve.evaluation.pool_cache import PoolCache
 from poolsieve.outliers import OutlierReadings
 

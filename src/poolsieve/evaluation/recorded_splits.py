@@ -26,7 +26,7 @@ from poolsieve.schemes import LikelihoodModel
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
-    from poolsieve.engines.base import Engine
+    from poolsieve.engines.engine import Engine
 
 _POOLS_FILE = "pools.db"
 

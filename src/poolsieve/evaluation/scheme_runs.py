@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.evaluation.detection_measures import ImageTally
+from poolsieve.evaluation.detection_measures import ImageCounts
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.schemes import Chunk, CostMeter, LikelihoodModel, Scheme
 from poolsieve.schemes.cost_model import Price
@@ -43,9 +43,9 @@ class SchemeRun:
         result: NDArray[np.float64] = np.where(self.tested, self.scores, alone)
         return result
 
-    def tally(self, mixture: Mixture) -> ImageTally:
+    def image_counts(self, mixture: Mixture) -> ImageCounts:
         """How often each distinct image was drawn and flagged."""
-        return ImageTally.count(mixture, self.flags)
+        return ImageCounts.count(mixture, self.flags)
 
 
 def run_scheme(

@@ -27,7 +27,6 @@ from poolsieve.bundles.config import (
     FileRecord,
     GlanceRecord,
     Kind,
-    Squaring,
     WeightPrecision,
     edition_file,
     read_training_shapes,
@@ -38,6 +37,7 @@ from poolsieve.calibration import Calibration
 from poolsieve.export.card import model_card
 from poolsieve.files import write_atomically
 from poolsieve.outliers import OutlierReadings
+from poolsieve.view_settings import ResizeMode
 
 if TYPE_CHECKING:
     from poolsieve.networks import SplitBackbone
@@ -89,7 +89,7 @@ def export_run(
     needed = {
         "task",
         "kind",
-        "squaring",
+        "resize_mode",
         "training_shapes",
         "settings",
         "backbone",
@@ -131,7 +131,7 @@ def export_run(
             load_model(run, backbone),
             Calibration.load(run / CALIBRATION_FILE),
             task=config["task"],
-            squaring=config["squaring"],
+            resize_mode=config["resize_mode"],
             shares=config["settings"]["shares"],
             results=_read_json(run, RESULTS_FILE) if (run / RESULTS_FILE).is_file() else None,
             settings=config["settings"],
@@ -150,7 +150,7 @@ def save_bundle(
     calibration: Calibration,
     *,
     task: str,
-    squaring: Squaring,
+    resize_mode: ResizeMode,
     shares: Sequence[float] | None = None,
     results: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -168,12 +168,12 @@ def save_bundle(
         model: The networks.
         calibration: What their outputs are worth.
         task: What is looked for.
-        squaring: How images were made square.
+        resize_mode: How images were made square.
         shares: Shares of training pools with 0 … r bad images for the largest size; None for the paper's.
         results: Figures on test data for the model card, as in a run's `results.json`.
         settings: Settings of the training for the model card.
         outliers: How outputs are read where off-topic images are told by the density of features.
-        shapes: Shapes of the training images, if known; a warning is logged if `squaring` does not suit them.
+        shapes: Shapes of the training images, if known; a warning is logged if `resize_mode` does not suit.
         precision: How weights are stored.
         weights: Whether to put in the weights themselves beside the graphs.
         notes: Markdown for the model card.
@@ -185,11 +185,11 @@ def save_bundle(
     target = _free_folder(out_dir)
     model = with_stored_precision(model, precision)
     kind: Kind = "classification" if outliers is None else "outlier"
-    config = _describe(model, task, squaring, shares, precision)
+    config = _describe(model, task, resize_mode, shares, precision)
     config = replace(config, kind=kind, training_shapes=shapes)
     if settings is not None and settings.get("readings") == "binary":
         config = replace(config, readings="binary")
-    if shapes is not None and (misfit := shapes.misfit(squaring)):
+    if shapes is not None and (misfit := shapes.misfit(resize_mode)):
         _LOG.warning("%s", misfit)
     contents = export_graphs(model, config, precision)
     if weights:
@@ -316,7 +316,7 @@ def _read_outliers(run: Path) -> OutlierReadings:
 def _describe(
     model: TrainedModel,
     task: str,
-    squaring: Squaring,
+    resize_mode: ResizeMode,
     shares: Sequence[float] | None,
     precision: WeightPrecision,
 ) -> BundleConfig:
@@ -344,7 +344,7 @@ def _describe(
         cut=backbone.cut,
         merge=model.merge,
         input_size=backbone.input_size,
-        squaring=squaring,
+        resize_mode=resize_mode,
         mean=backbone.preprocessing.mean,
         scale=backbone.preprocessing.scale,
         feature_shape=backbone.feature_shape,

@@ -48,7 +48,7 @@ def model_card(
         "",
         f"- Backbone {config.backbone} at {config.input_size // config.shrink} px, cut after `{config.cut}`; "
         f"front features {' × '.join(map(str, config.feature_shape))}.",
-        *_squaring_lines(config),
+        *_resize_mode_lines(config),
         f"- Pools are merged by {_MERGES[config.merge]}.",
         *([_BINARY] if config.readings == "binary" else []),
         *([_SHARED] if config.counting == "shared" else []),
@@ -87,15 +87,14 @@ def model_card(
     return "\n".join(lines)
 
 
-def _squaring_lines(config: BundleConfig) -> list[str]:
+def _resize_mode_lines(config: BundleConfig) -> list[str]:
     shapes = config.training_shapes
-    if config.squaring == "stretch" and shapes is not None and shapes.all_square:
+    if config.resize_mode == "stretch" and shapes is not None and shapes.all_square:
         return ["- Trained on squares; photographs are stretched to squares."]
-    lines = [
-        f"- Images are made square by {'padding with zeros' if config.squaring == 'pad' else 'stretching'}."
-    ]
+    how = "padding with zeros" if config.resize_mode == "pad" else "stretching"
+    lines = [f"- Images are made square by {how}."]
     if shapes is not None:
-        lines.append(f"- Shapes: {shapes.misfit(config.squaring) or shapes.describe()}.")
+        lines.append(f"- Shapes: {shapes.misfit(config.resize_mode) or shapes.describe()}.")
     return lines
 
 
@@ -117,7 +116,7 @@ def _outlier_lines(outliers: OutlierReadings | None) -> list[str]:
         how = (
             "the density alone decides, by the histogram of scores"
             if reading.by_density
-            else f"evidence = {reading.logit_weight:.2f} × the network's own output + "
+            else f"combined logit = {reading.logit_weight:.2f} × the network's own output + "
             f"{reading.score_weight:.2f} × log-likelihood of the score"
         )
         lines.append(

@@ -37,7 +37,7 @@ from poolsieve.images.datasets import load_dataset
 from poolsieve.outliers import OutlierReadings
 from poolsieve.progress import Reporter
 
-_SAME = ("task", "kind", "input_size", "squaring", "feature_width", "precision")
+_SAME = ("task", "kind", "input_size", "resize_mode", "feature_width", "precision")
 """What both bundles must have in common."""
 
 

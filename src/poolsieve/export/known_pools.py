@@ -19,7 +19,7 @@ from poolsieve.calibration import (
     paired,
     roc_curve,
 )
-from poolsieve.engines.base import Engine
+from poolsieve.engines.engine import Engine
 from poolsieve.export.recording import front_features
 from poolsieve.progress import Reporter
 from poolsieve.schemes.runner import Features, Networks

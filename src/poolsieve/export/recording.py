@@ -151,11 +151,11 @@ def labelled_pixels(
     if not len(kept[0]) or not len(kept[1]):
         raise ValueError(f"{data}: split {split!r} needs bad and clear images to record")
     chosen = np.sort(np.concatenate(kept))
-    size, squaring = bundle.config.input_size, bundle.config.squaring
+    size, resize_mode = bundle.config.input_size, bundle.config.resize_mode
     shrink = bundle.config.small_shrink
     small = pixels = np.empty((len(chosen), size, size, 3), dtype=np.uint8)
     for row, position in enumerate(chosen):
-        pixels[row], glanced_at = read_both_views(dataset.files[position], size, squaring, shrink)
+        pixels[row], glanced_at = read_both_views(dataset.files[position], size, resize_mode, shrink)
         if small is not pixels:
             small[row] = glanced_at
         elif not np.array_equal(glanced_at, pixels[row]):  # most data sets need no second array

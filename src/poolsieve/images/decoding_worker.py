@@ -103,7 +103,7 @@ class _Worker:
             write_message(self._answers, answer, *(image.tobytes() for image in images))
 
     def _decode(self, request: dict[str, Any], data: bytes) -> list[Image.Image]:
-        at_least, squaring, shrink = request["at_least"], request["squaring"], request["shrink"]
+        at_least, resize_mode, shrink = request["at_least"], request["resize_mode"], request["shrink"]
         most, frames = request["memory"], request["frames"]
         if heif_format(data) is not None:
             self._load_heif()
@@ -129,13 +129,13 @@ class _Worker:
                     f"decode, more than the limit of {most:,}",
                 )
             # What is refused is refused at every size; what is asked for is what this one takes.
-            if squaring is not None:
-                needed = memory_needed(image, at_least, small_scale(image, at_least, squaring, shrink))
+            if resize_mode is not None:
+                needed = memory_needed(image, at_least, small_scale(image, at_least, resize_mode, shrink))
             if needed > UNASKED_MEMORY and not self._asked:
                 self._ask_for_memory(needed, opening + int(_MARGIN * needed))
-            if squaring is None:
+            if resize_mode is None:
                 return list(decoded(image, at_least, frames))
-            return list(squared(image, at_least, squaring, frames, shrink))
+            return list(squared(image, at_least, resize_mode, frames, shrink))
 
     def _load_heif(self) -> None:
         """Its libraries are large, and no part of what an image takes."""

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from poolsieve.images.budget import Budget
 from poolsieve.images.decoding_worker import PIPE_BYTES, read_message, write_message
 from poolsieve.images.reading import MAX_FRAMES, MAX_PIXELS, UnreadableImage
-from poolsieve.images.transforms import Squaring
+from poolsieve.view_settings import ResizeMode
 
 TIME_LIMIT = 5.0
 """Seconds of processor time that a file may take to be decoded."""
@@ -87,14 +87,14 @@ class GuardedDecoder:
         path: str | os.PathLike[str] = "<bytes>",
         *,
         at_least: int,
-        squaring: Squaring | None = None,
+        resize_mode: ResizeMode | None = None,
         frames: int = 1,
         shrink: int = 1,
         max_pixels: int = MAX_PIXELS,
     ) -> list[NDArray[np.uint8]]:
         """Decode as `decode_frames` does, which tells of the other arguments, to frames (height, width, 3).
 
-        With `squaring`, every frame becomes a square of size `at_least`, as by `plain_view`, with `shrink`
+        With `resize_mode`, every frame becomes a square of size `at_least`, as by `plain_view`, with `shrink`
         the small view that is so many times smaller, where the image has one; see `small_views`.
 
         Raises:
@@ -105,7 +105,7 @@ class GuardedDecoder:
             raise ValueError(f"frames is {frames}; give a number from 1 to {MAX_FRAMES}")
         request = {
             "at_least": at_least,
-            "squaring": squaring,
+            "resize_mode": resize_mode,
             "frames": frames,
             "shrink": shrink,
             "max_pixels": max_pixels,
@@ -229,7 +229,7 @@ class _DecodingProcess:
 
     def ask(self, request: dict[str, Any], data: bytes, memory: Budget) -> _Answer:
         """What becomes of an image, also if it ends the process."""
-        frame = request["max_pixels"] if request["squaring"] is None else request["at_least"] ** 2
+        frame = request["max_pixels"] if request["resize_mode"] is None else request["at_least"] ** 2
         with ExitStack() as held, _time_limit(self._process, request["seconds"]) as exceeded:
             try:
                 write_message(self._requests, request, data)

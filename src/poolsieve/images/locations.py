@@ -21,7 +21,6 @@ from poolsieve.files import write_atomically
 from poolsieve.images.reading import MAX_BYTES, UnreadableImage, check_bytes, read_limited
 from poolsieve.images.store_listings import ATTEMPTS, VERSIONS, AzureAccount, StoredFile, list_stored
 
-STORES = ("s3", "gs", "az")
 _PATIENCE = timedelta(seconds=60)
 """How long Google's store is asked again before a failure counts; pyarrow's own is a quarter of an hour."""
 _BUFFER = 4 << 20

@@ -24,7 +24,8 @@ from poolsieve.images.reading import (
     open_image,
     read_limited,
 )
-from poolsieve.images.transforms import Squaring, make_square, plain_view
+from poolsieve.images.transforms import make_square, plain_view
+from poolsieve.view_settings import ResizeMode
 
 SMALL_MARGIN = 1.2
 """Sides of an image that is decoded for a small view are so many times longer than those of the view.
@@ -38,7 +39,7 @@ _SMALL_FILTER = Image.Resampling.HAMMING
 (.66 at a margin of 1.2), the box (.51), the bicubic (.44) and Lanczos (.47) are further off too."""
 
 
-def small_scale(image: Image.Image, size: int, squaring: Squaring, shrink: int) -> int | None:
+def small_scale(image: Image.Image, size: int, resize_mode: ResizeMode, shrink: int) -> int | None:
     """How many times smaller an open JPEG is decoded for a small view; None if it has no small view.
 
     The view that all networks take has sides of `size`, the small one is `shrink` times smaller.
@@ -46,24 +47,24 @@ def small_scale(image: Image.Image, size: int, squaring: Squaring, shrink: int) 
     whole = draft_scale(image, size)
     if shrink == 1 or image.format not in ("JPEG", "MPO"):
         return None
-    side = max(image.size) if squaring == "pad" else min(image.size)
+    side = max(image.size) if resize_mode == "pad" else min(image.size)
     wanted = SMALL_MARGIN * size / shrink
     return next((scale for scale in (8, 4, 2) if scale > whole and side // scale >= wanted), None)
 
 
 def squared(
-    image: Image.Image, size: int, squaring: Squaring, frames: int = 1, shrink: int = 1
+    image: Image.Image, size: int, resize_mode: ResizeMode, frames: int = 1, shrink: int = 1
 ) -> Iterator[Image.Image]:
     """The frames of an open image as squares, or its small view where it has one; inside `decoder_errors`.
 
     The small view is so many times smaller than `size`; 1 for no small view.
     """
-    scale = small_scale(image, size, squaring, shrink)
+    scale = small_scale(image, size, resize_mode, shrink)
     if scale is None:
         found = decoded(image, size, frames, copied=frames > 1)
-        return (make_square(frame, size, squaring) for frame in found)
+        return (make_square(frame, size, resize_mode) for frame in found)
     small = size // shrink
-    return (make_square(one, small, squaring, _SMALL_FILTER) for one in decoded(image, small, scale=scale))
+    return (make_square(one, small, resize_mode, _SMALL_FILTER) for one in decoded(image, small, scale=scale))
 
 
 def enlarged(view: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
@@ -73,15 +74,15 @@ def enlarged(view: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 
 
 def read_both_views(
-    path: str | os.PathLike[str], size: int, squaring: Squaring, shrink: int
+    path: str | os.PathLike[str], size: int, resize_mode: ResizeMode, shrink: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Read an image file in this process, whole and as a network takes it that shrinks it so many times.
 
     Both views have the same size, and are the same array where there is no small view.  # (size, size, 3)
     """
     data = read_limited(path)
-    whole = plain_view(decode_image(data, path, at_least=size), size, squaring)
+    whole = plain_view(decode_image(data, path, at_least=size), size, resize_mode)
     with decoder_errors(path), open_image(data, path) as image:
-        if small_scale(image, size, squaring, shrink) is None:
+        if small_scale(image, size, resize_mode, shrink) is None:
             return whole, whole
-        return whole, enlarged(np.asarray(next(squared(image, size, squaring, shrink=shrink))), size)
+        return whole, enlarged(np.asarray(next(squared(image, size, resize_mode, shrink=shrink))), size)

@@ -8,15 +8,12 @@ cached views by heart, so the views must differ. So are bars, as films and scree
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from poolsieve.view_settings import DEFAULT_VIEWS, ViewSettings
-
-Squaring = Literal["pad", "stretch"]
+from poolsieve.view_settings import DEFAULT_VIEWS, ResizeMode, ViewSettings
 
 _GREY = np.array([0.299, 0.587, 0.114])  # ITU-R 601 luma
 _MIDDLE = 127.5
@@ -27,38 +24,38 @@ _SMALLEST_PICTURE = 0.4
 def make_square(
     image: Image.Image,
     size: int,
-    squaring: Squaring = "pad",
+    resize_mode: ResizeMode = "pad",
     resample: Image.Resampling = Image.Resampling.BILINEAR,
 ) -> Image.Image:
     """Bring an image to size x size, padding with zeros or stretching.
 
     Padding keeps the proportions and centres the image.
     """
-    if squaring not in ("pad", "stretch"):
-        raise ValueError(f"squaring is {squaring!r}; give 'pad' or 'stretch'")
+    if resize_mode not in ("pad", "stretch"):
+        raise ValueError(f"resize_mode is {resize_mode!r}; give 'pad' or 'stretch'")
     if image.size == (size, size):
         return image
-    if squaring == "stretch" or image.width == image.height:
+    if resize_mode == "stretch" or image.width == image.height:
         return image.resize((size, size), resample)
     scale = size / max(image.size)
     width, height = max(1, round(image.width * scale)), max(1, round(image.height * scale))
     return _with_bars(image, (width, height), size, resample=resample)
 
 
-def plain_view(image: Image.Image, size: int, squaring: Squaring = "pad") -> NDArray[np.uint8]:
+def plain_view(image: Image.Image, size: int, resize_mode: ResizeMode = "pad") -> NDArray[np.uint8]:
     """The view that is judged: squared and resized, nothing random. Shape (size, size, 3)."""
-    return np.asarray(make_square(image, size, squaring))
+    return np.asarray(make_square(image, size, resize_mode))
 
 
 def random_view(
     image: Image.Image,
     size: int,
     rng: np.random.Generator,
-    squaring: Squaring = "pad",
+    resize_mode: ResizeMode = "pad",
     settings: ViewSettings = DEFAULT_VIEWS,
 ) -> NDArray[np.uint8]:
     """A random view: flip, rotation, crop, colour and bars drawn from `rng`. Shape (size, size, 3)."""
-    square = make_square(image, size, squaring)
+    square = make_square(image, size, resize_mode)
     # Always the same number of draws, so that one setting does not change what another one gives.
     mirrored, turn, area, shape, across, down = rng.random(6)
     colours = rng.uniform(1 - settings.colour, 1 + settings.colour, size=3)

@@ -12,7 +12,8 @@ from PIL import Image
 
 from poolsieve.images.guarded_decoding import shared_decoder
 from poolsieve.images.sources import Item, Loaded, read_item
-from poolsieve.images.transforms import Squaring, plain_view
+from poolsieve.images.transforms import plain_view
+from poolsieve.view_settings import ResizeMode
 
 KEPT_BYTES = 64_000_000
 """Bytes of files that are kept in case that a stage asks for another view; the others are loaded again."""
@@ -24,7 +25,7 @@ class ViewRequest:
     """What networks take."""
 
     size: int  # sides of the square
-    squaring: Squaring  # how an image becomes a square, as in `plain_view`
+    resize_mode: ResizeMode  # how an image becomes a square, as in `plain_view`
     frames: int = 1  # the most frames that are taken of an animation, evenly spaced
     shrink: int = 1  # a stage may ask for small views, so many times smaller; 1 if none does
 
@@ -65,12 +66,12 @@ def _read(item: Item, data: Loaded, request: ViewRequest, *, small: bool) -> tup
 
     def decode(content: bytes | Image.Image) -> Sequence[NDArray[np.uint8]]:
         if isinstance(content, Image.Image):
-            return [plain_view(content, request.size, request.squaring)]
+            return [plain_view(content, request.size, request.resize_mode)]
         pixels = shared_decoder().decode(
             content,
             item.name,
             at_least=request.size,
-            squaring=request.squaring,
+            resize_mode=request.resize_mode,
             frames=request.frames,
             shrink=request.shrink if small else 1,
         )

@@ -55,7 +55,7 @@ class ChunkJudge:
         self._bundle, self._networks, self._seed = bundle, networks, seed
         config = bundle.config
         shrink = config.small_shrink if small_views else 1
-        self._request = ViewRequest(config.input_size, config.squaring, frames, shrink)
+        self._request = ViewRequest(config.input_size, config.resize_mode, frames, shrink)
         self._threads = threads
         self._likelihoods = LikelihoodModel(bundle.calibration)
 
@@ -193,13 +193,13 @@ def _pool_readings(decision: Decision, positions: NDArray[np.intp]) -> list[tupl
         return [()] * len(positions)
     pools = []
     for q, size in enumerate(pooling.pool_sizes):
-        chances = softmax(readings.log_likelihoods[0, q, : size + 1].astype(np.float64))
+        probabilities = softmax(readings.log_likelihoods[0, q, : size + 1].astype(np.float64))
         pools.append(
             PoolReading(
                 number=q,
                 members=tuple(int(positions[j]) for j in pooling.pools[q, :size]),
                 count=int(readings.counts[0, q]),
-                chances=tuple(round(float(chance), DIGITS) for chance in chances),
+                probabilities=tuple(round(float(value), DIGITS) for value in probabilities),
             )
         )
     return [tuple(pools[q] for q in of_image if q >= 0) for of_image in pooling.pools_of]

@@ -59,7 +59,7 @@ def detection_rates(
     if (
         not bundle.has_recordings
         or not isinstance(scheme.stages[-1], Test)
-        or (scheme.get("flag_above") or 1) < 1
+        or any(stage.unplanned for stage in scheme.stages)
     ):
         return None
     recordings = bundle.recordings()
@@ -69,7 +69,7 @@ def detection_rates(
         proportion(flagged[bad].sum(), bad.sum()),
         cleared,
         f"of testing every image, as measured on {cleared.total:,} clear validation images",
-        at_most=scheme.name != "individual",
+        at_most=len(scheme.stages) > 1,
     )
 
 

@@ -245,10 +245,9 @@ class Moderator:
         Args:
             bundle: A folder, or the name of a bundle that comes with the package.
             engine: "openvino", "onnxruntime", "torch", or "auto" for the best that is installed.
-            scheme: "auto", "adaptive", "individual", "dorfman", "oneshot", "cascade", "glance" or
-                "early_exit", or stages
-                of your own (`poolsieve.schemes.Scheme`). "auto" follows the cheapest plan for the prevalence
-                of the images; a bundle without recordings, which has no plans, is run with "adaptive".
+            scheme: "auto", one of `poolsieve.schemes.list_schemes()`, or stages of your own
+                (`poolsieve.schemes.Scheme`). "auto" follows the cheapest plan for the prevalence of the
+                images; a bundle without recordings, which has no plans, is run with "adaptive".
             target: What the plans of "auto" must reach; by default a sensitivity within one point of
                 individual testing, and no worse a specificity.
             plan: File of a plan, in place of scheme and parameters.

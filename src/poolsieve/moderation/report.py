@@ -18,6 +18,7 @@ from poolsieve.images.datasets import IMAGE_ENDINGS
 from poolsieve.line_styles import BLACK, colour_of
 from poolsieve.moderation.false_flags import DetectionRates, false_flags_sentence
 from poolsieve.moderation.verdicts import PoolReading, Verdict
+from poolsieve.schemes.scheme_texts import Looks, decider, looks_at
 
 if TYPE_CHECKING:
     from poolsieve.moderation.moderator import Totals
@@ -131,32 +132,26 @@ def link_to(path: str, folder: Path) -> str | None:
     return quote(os.fsencode(relative.replace(os.sep, "/")))
 
 
-_FIRST_LOOKS = {
-    "glance": "looked at small first",
-    "cascade": "first look by the cheap head",
-    "early_exit": "first looks at it small",
-    "adaptive": "first look by the cheap head",
-}
-
-
 def grounds(verdict: Verdict) -> str:
-    """What led to the verdict, in the order in which it was done, in the words of its scheme."""
-    scheme = verdict.scheme.partition("(")[0]
+    """What led to the verdict, in the order in which it was done, in the words of its scheme's stages."""
     steps = []
     # Elsewhere the prior is what was expected of every image, and no look at this one.
-    if verdict.prior is not None and scheme in _FIRST_LOOKS and "clear_below=" in verdict.scheme:
-        steps.append(f"{_FIRST_LOOKS[scheme]}: {verdict.prior:.3g}")
+    looks = Looks() if verdict.prior is None else looks_at(verdict.scheme, verdict.decided_by)
+    if looks.first:
+        said = ", then ".join((looks.first[0].first_look, *(look.way for look in looks.first[1:])))
+        steps.append(f"{said}: {verdict.prior:.3g}" if looks.prior_of == "first" else said)
     if verdict.pools and verdict.pool_score is not None:
         steps.append(f"after {_its_pools(verdict)}: {verdict.pool_score:.3g}")
+    if looks.later:
+        said = "a look " + ", then ".join(look.way for look in looks.later)
+        steps.append(f"{said}: {verdict.prior:.3g}" if looks.prior_of == "later" else said)
     if verdict.decided_by == "individual":
         steps.append(f"tested on its own: {verdict.score:.3g}")
         threshold = re.search(r"\bthreshold=([0-9.e-]+)", verdict.scheme)
         steps += [f"threshold {float(threshold[1]):g}"] if threshold else []
     else:
-        by = {"pools": "its pools", "head": "the cheap head", "glance": "the look at it small"}
-        steps.append(
-            f"decided by {by.get(str(verdict.decided_by), verdict.decided_by)}, not tested on its own"
-        )
+        by = decider(verdict.scheme, str(verdict.decided_by))
+        steps.append(f"decided by {by}, not tested on its own")
     return "; ".join(steps)
 
 
@@ -166,4 +161,4 @@ def _its_pools(verdict: Verdict) -> str:
 
 def _likely_counts(pool: PoolReading) -> list[tuple[int, float]]:
     """The three likeliest counts of a pool, likeliest first."""
-    return sorted(enumerate(pool.chances), key=lambda pair: -pair[1])[:3]
+    return sorted(enumerate(pool.probabilities), key=lambda pair: -pair[1])[:3]

@@ -24,7 +24,7 @@ from poolsieve.moderation.verdicts import Verdict
 from poolsieve.shown_text import encodable
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 _COLUMNS = tuple(field.name for field in fields(Verdict))
 _WHOLE_COLUMNS = ("position", "chunk", "seed")
 _NUMBER_COLUMNS = ("score", "prior", "pool_score")

@@ -20,13 +20,13 @@ class PoolReading:
         number: The pool's number in its chunk.
         members: Positions of its images in the source.
         count: How many bad images were read.
-        chances: How likely each number from 0 on makes what the network saw; sum 1.
+        probabilities: How likely each number from 0 on makes what the network saw; sum 1.
     """
 
     number: int
     members: tuple[int, ...]
     count: int
-    chances: tuple[float, ...]
+    probabilities: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Verdict:
     def from_json(cls, values: Mapping[str, Any]) -> Verdict:
         """The reverse of `to_json`."""
         pools = tuple(
-            PoolReading(pool["number"], tuple(pool["members"]), pool["count"], tuple(pool["chances"]))
+            PoolReading(pool["number"], tuple(pool["members"]), pool["count"], tuple(pool["probabilities"]))
             for pool in values["pools"]
         )
         return cls(**{**values, "pools": pools})
@@ -105,10 +105,11 @@ class Verdict:
         if self.prior is not None:
             lines.append(f"  first look: probability of being bad {self.prior:.4f}")
         for pool in self.pools:
-            chances = ", ".join(f"{count}: {chance:.3f}" for count, chance in enumerate(pool.chances))
+            probabilities = ", ".join(f"{count}: {p:.3f}" for count, p in enumerate(pool.probabilities))
             size = f"{len(pool.members)} image{'s' * (len(pool.members) != 1)}"
             lines.append(
-                f"  pool {pool.number} ({size}) was read as holding {pool.count} bad (chances {chances})"
+                f"  pool {pool.number} ({size}) was read as holding {pool.count} bad "
+                f"(probabilities {probabilities})"
             )
             mates = [names.get(mate, f"image {mate}") for mate in pool.members if mate != self.position]
             lines += [f"    with {mate}" for mate in mates]

@@ -166,7 +166,7 @@ def efficientnet_source_key(key: str) -> str:
     return f"_blocks.{block}._{part}_conv.{kind}" if layer == "conv" else f"_blocks.{block}.{norm}.{kind}"
 
 
-def _rounded_channels(channels: float, divisor: int = 8) -> int:
+def _rounded_channels(channels: float) -> int:
     """The nearest multiple of 8 that is not more than a tenth smaller."""
-    rounded = max(divisor, int(channels + divisor / 2) // divisor * divisor)
-    return rounded + divisor if rounded < 0.9 * channels else rounded
+    rounded = max(8, int(channels + 4) // 8 * 8)
+    return rounded + 8 if rounded < 0.9 * channels else rounded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import cast, get_args
 
 import numpy as np
 import torch
@@ -13,11 +13,10 @@ from torch import Tensor, nn
 
 from poolsieve.designs import NO_IMAGE
 from poolsieve.designs.pool_pairs import pair_places
+from poolsieve.network_forms import Merge
 from poolsieve.networks.backbone import SplitBackbone
 from poolsieve.networks.gate import Gate
 from poolsieve.networks.tree_back import TreeBack
-
-Merge = Literal["max", "gated", "tree"]
 
 
 @dataclass(frozen=True)

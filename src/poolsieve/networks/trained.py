@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from safetensors.torch import save
@@ -14,6 +14,7 @@ from torch import nn
 
 from poolsieve._version import __version__
 from poolsieve.files import write_atomically
+from poolsieve.network_forms import Counting, Merge
 from poolsieve.networks import (
     Gate,
     GlanceNetwork,
@@ -23,12 +24,9 @@ from poolsieve.networks import (
     SplitBackbone,
     load_backbone,
 )
-from poolsieve.networks.pooled import Merge
 from poolsieve.networks.tree_back import TreeBack
 from poolsieve.networks.weights import copied_tensors, read_safetensors, with_prefix
 
-Counting = Literal["shared", "separate"]
-"""Whether pool sizes share the weights of the largest."""
 MODEL_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 FORMAT_VERSION = 1
@@ -162,7 +160,7 @@ def save_model(folder: Path, model: TrainedModel, entries: dict[str, Any]) -> No
     Args:
         folder: The run's folder.
         model: What was trained.
-        entries: Further entries of the configuration: task, squaring, the training settings.
+        entries: Further entries of the configuration: task, resize_mode, the training settings.
     """
     tensors = copied_tensors({f"{prefix}.": part for prefix, part in model.parts().items()})
     write_atomically(folder / MODEL_FILE, save(tensors))

@@ -25,12 +25,12 @@ _LEAST_LEAD = 1e-3
 
 @dataclass(frozen=True)
 class OutlierReading:
-    """Turns the outputs of one network, logits and feature vectors, into evidence of counts.
+    """Turns the outputs of one network, logits and feature vectors, into one logit for each count.
 
     The score of a vector is its negative log density under a mixture. The paper's histogram makes a count of
     it, the smoothed histogram a likelihood of every count. That likelihood may be combined with the network's
-    own logits, in which known off-topic classes show best: log evidence of count k = a · logit_k +
-    b · log P(score | k). With a = 0 and b = 1 it is the paper's method.
+    own logits, in which known off-topic classes show best: the combined logit of count k is
+    a · logit_k + b · log P(score | k). With a = 0 and b = 1 it is the paper's method.
 
     Attributes:
         mixture: Density of on-topic vectors.
@@ -64,28 +64,28 @@ class OutlierReading:
         return self.logit_weight == 0
 
     def read(self, logits: ArrayLike, vectors: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Evidence of every count, and the count itself.
+        """Combined logits of every count, and the count itself.
 
         Returns:
-            Log evidence (N, outputs), which takes the place of the logits, and counts (N,): the histogram's
-            where the density alone decides, else those with most evidence. Of single images the evidence
-            agrees with the count.
+            Combined logits (N, outputs), which take the place of the network's, and counts (N,): the
+            histogram's where the density alone decides, else those with the largest combined logit. Of
+            single images the combined logits agree with the count.
         """
         return self.judge(logits, self.mixture.scores(vectors))
 
     def judge(self, logits: ArrayLike, scores: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Like `read`, from scores of vectors that the mixture gave before.  # (N, outputs), (N,)."""
-        evidence = self.evidence(logits, scores)
+        combined = self.combined_logits(logits, scores)
         if not self.by_density:
-            return evidence.astype(np.float32), evidence.argmax(axis=1)
+            return combined.astype(np.float32), combined.argmax(axis=1)
         counts = self.histogram.counts(scores)
         if self.outputs == 2:
-            lead = evidence[:, 1] - evidence[:, 0]
+            lead = combined[:, 1] - combined[:, 0]
             agreed = np.where(counts == 1, np.maximum(lead, _LEAST_LEAD), np.minimum(lead, -_LEAST_LEAD))
-            evidence = np.stack([-agreed / 2, agreed / 2], axis=1)
-        return evidence.astype(np.float32), counts
+            combined = np.stack([-agreed / 2, agreed / 2], axis=1)
+        return combined.astype(np.float32), counts
 
-    def evidence(self, logits: ArrayLike, scores: ArrayLike) -> NDArray[np.float64]:
+    def combined_logits(self, logits: ArrayLike, scores: ArrayLike) -> NDArray[np.float64]:
         """A · logits + b · log-likelihoods of the scores.  # (N, outputs)."""
         table = np.asarray(logits, dtype=np.float64)
         return self.logit_weight * table + self.score_weight * self.likelihood.log_likelihoods(scores)

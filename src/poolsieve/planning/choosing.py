@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from poolsieve.planning.plans import Plan, Target, load_plan
 from poolsieve.schemes import Scheme, make_scheme
-from poolsieve.schemes.cost_model import whole
 
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
@@ -104,5 +103,5 @@ def small_views_pay(plans: Sequence[Plan], config: BundleConfig) -> bool:
     if not first.sees_small(config):
         return False
     parts = first.parts(config.cost, gated=config.merge == "gated")
-    look = sum(part.cost(config.cost) for part in parts) / whole(config.cost)
+    look = sum(part.cost(config.cost) for part in parts) / config.cost.whole
     return plan.cost.value - look < FEW_SEEN_AGAIN

@@ -9,26 +9,26 @@ from numpy.typing import NDArray
 
 from poolsieve.bundles.recordings import PoolRecording, Recordings
 from poolsieve.decoders import CountNoise, Readings
-from poolsieve.designs import Pooling
-from poolsieve.engines.base import FrontFeatures, HeadOutput, NetworkOutput
+from poolsieve.engines.engine import FrontFeatures, HeadOutput, NetworkOutput
 from poolsieve.schemes.cost_model import CostMeter, Price
-from poolsieve.schemes.runner import Chunk, Images
+from poolsieve.schemes.runner import Chunk
 
 _LEAST_SHARE = 1e-12
 """Recorded scores are not taken to be nearer to certainty, so that logarithms stay finite."""
+_NO_POOLS = "pools are not replayed; read those that were recorded by recorded_readings"
 
 
 class Replay:
     """Answers as `poolsieve.schemes.runner.Networks` and `Likelihoods` do; an image is its number.
 
+    Images are replayed one by one, without pools: those that were recorded are read by `recorded_readings`.
+
     Args:
         recordings: What the networks said.
-        pools: The recording whose pools are read; None if none are.
-        chunk: Which of its chunks.
     """
 
-    def __init__(self, recordings: Recordings, pools: PoolRecording | None = None, chunk: int = 0) -> None:
-        self._recordings, self._pools, self._chunk = recordings, pools, chunk
+    def __init__(self, recordings: Recordings) -> None:
+        self._recordings = recordings
 
     def front(self, images: NDArray[Any]) -> FrontFeatures:
         """Numbers in place of features."""
@@ -51,13 +51,8 @@ class Replay:
     def pooled(
         self, features: NDArray[Any], gate: NDArray[Any] | None, pools: NDArray[np.integer], pool_size: int
     ) -> NetworkOutput:
-        """Log-likelihoods of counts, of recorded pools in their order; see `replayed_chunk`."""
-        recording = self._pools
-        assert recording is not None and recording.pool_size == pool_size, "other pools were recorded"
-        readings = recorded_readings(recording, len(pools) // recording.layout.pools_per_class)
-        assert readings.log_likelihoods is not None
-        table = readings.log_likelihoods[self._chunk]
-        return NetworkOutput(table, np.empty((len(table), 0)), readings.counts[self._chunk])  # type: ignore[arg-type]
+        """Pools are not replayed."""
+        raise NotImplementedError(_NO_POOLS)
 
     @property
     def knows_head(self) -> bool:
@@ -87,55 +82,19 @@ class Replay:
     def of_pools(
         self, logits: NDArray[Any], sizes: NDArray[np.integer], counts: NDArray[np.integer] | None = None
     ) -> Readings:
-        """Readings as they were recorded."""
-        assert counts is not None
-        return Readings(counts[None].astype(np.int64), logits[None])
+        """Pools are not replayed."""
+        raise NotImplementedError(_NO_POOLS)
 
     def count_noise(self, pool_size: int) -> CountNoise:
-        """How recorded counts err."""
-        assert self._pools is not None
-        true = self._pools.layout.pooling.counts(self._recordings.bad[self._pools.images])
-        return CountNoise.estimate(true, self._pools.counts.reshape(true.shape), pool_size)
-
-
-class _RecordedChunk(Chunk):
-    """A recorded chunk: its images are dealt into the pools that they were recorded in."""
-
-    recording: PoolRecording
-
-    def arrange(self, design: Pooling, rng: np.random.Generator) -> Pooling:
-        return self.recording.layout.first(round(float(design.image_weights.max())))
-
-    def arrange_some(self, design: Pooling, images: Images, rng: np.random.Generator) -> Pooling:
-        raise ValueError(f"pools of {len(images)} of {len(self)} images were not recorded")
+        """Pools are not replayed."""
+        raise NotImplementedError(_NO_POOLS)
 
 
 def replayed_images(recordings: Recordings, price: Price, *, gated: bool) -> Chunk:
     """All recorded images as one chunk, which stages can look at one by one."""
-    return _chunk(Chunk, Replay(recordings), np.arange(len(recordings.bad)), price, gated)
-
-
-def replayed_chunk(
-    recordings: Recordings, pools: PoolRecording, chunk: int, price: Price, *, gated: bool
-) -> Chunk:
-    """A recorded chunk of images, as stages saw it or would have seen it.
-
-    Args:
-        recordings: What the networks said.
-        pools: The recording that has the chunk.
-        chunk: Its number.
-        price: What the networks' parts cost.
-        gated: Whether features are multiplied by the gate before they are merged.
-    """
-    made = _chunk(_RecordedChunk, Replay(recordings, pools, chunk), pools.images[chunk], price, gated)
-    assert isinstance(made, _RecordedChunk)
-    made.recording = pools
-    return made
-
-
-def _chunk(kind: type[Chunk], replay: Replay, images: NDArray[Any], price: Price, gated: bool) -> Chunk:
-    places = np.arange(len(images))
-    return kind(replay, replay, CostMeter(price), images, places, len(images), gated=gated)
+    replay = Replay(recordings)
+    images: NDArray[Any] = np.arange(len(recordings.bad))
+    return Chunk(replay, replay, CostMeter(price), images, images, len(images), gated=gated)
 
 
 def recorded_readings(recording: PoolRecording, classes: int) -> Readings:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from poolsieve.bundles import MultiplyAdds
-from poolsieve.engines.base import Engine
+from poolsieve.engines.engine import Engine
 
 IMAGES = 16
 ROUNDS = 3

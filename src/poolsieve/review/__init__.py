@@ -9,7 +9,7 @@ try:
 except ImportError:
     raise ImportError("the review page needs FastAPI and argon2: pip install 'poolsieve[serve]'") from None
 
-from poolsieve.review.app import review_app
 from poolsieve.review.pictures import thumbnail_jpeg
+from poolsieve.review.review_application import review_app
 
 __all__ = ["review_app", "thumbnail_jpeg"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from poolsieve.images.sources import FileItem, Item, list_items, read_content
 from poolsieve.moderation.verdict_files import read_verdicts
 from poolsieve.moderation.verdicts import Verdict
 from poolsieve.review.pictures import SIZE, thumbnail_jpeg
-from poolsieve.store import ChunkRecord, Store, VerdictRecord, grounds_of
+from poolsieve.store import ChunkRecord, Store, VerdictRecord
 from poolsieve.store.exporting import write_csv
 from poolsieve.store.schema import decisions, review_tasks, verdicts
 
@@ -138,17 +138,8 @@ def _picture(verdict: Verdict, item: Item) -> bytes | None:
 
 
 def _record(verdict: Verdict, sampled: bool, jpeg: bytes | None) -> VerdictRecord:
-    return VerdictRecord(
-        name=verdict.path,
-        sha256=verdict.sha256,
-        status=verdict.status,
-        score=verdict.score,
-        decided_by=verdict.decided_by,
-        reason=verdict.reason,
-        grounds=grounds_of(verdict),
-        thumbnail=None if jpeg is None else lambda: jpeg,
-        sampled=sampled,
-    )
+    thumbnail = None if jpeg is None else lambda: jpeg
+    return replace(VerdictRecord.of(verdict), thumbnail=thumbnail, sampled=sampled)
 
 
 def write_decisions(store: Store, out: Path) -> int:

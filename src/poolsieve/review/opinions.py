@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-_LOOKS = {"glance": "a glance at half size", "head": "the cheap head", "individual": "the test of its own"}
+from poolsieve.schemes.scheme_texts import decider, looks_at, stages_of
 
 
 def opinions(
@@ -13,16 +13,21 @@ def opinions(
 ) -> list[str]:
     """Lines such as "first look .63", "tested alone .985", "threshold .5", in the order of the stages."""
     lines = []
-    if (prior := grounds.get("prior")) is not None:
-        lines.append(f"first look {number(prior)}")
+    prior, scheme = grounds.get("prior"), str(grounds.get("scheme"))
+    looks = looks_at(scheme, decided_by)
+    # Without pools some look told it, also where the stages are somebody's own and not known here.
+    if prior is not None and (looks.prior_of == "first" or not (stages_of(scheme) or grounds.get("pools"))):
+        lines.append(f"first look{'s' * (len(looks.first) > 1)} {number(prior)}")
     if pools := grounds.get("pools"):
         lines.append(_pools(pools))
     if (pool_score := grounds.get("pool_score")) is not None:
         lines.append(f"score from its pools {number(pool_score)}")
+    if prior is not None and looks.prior_of == "later":
+        lines.append(f"look after its pools {number(prior)}")
     if decided_by == "individual" and score is not None:
         lines.append(f"tested alone {number(score)}")
     elif decided_by is not None and score is not None:
-        lines.append(f"{status} by {_LOOKS.get(decided_by, decided_by)} with score {number(score)}")
+        lines.append(f"{status} by {decider(scheme, decided_by)} with score {number(score)}")
     if (threshold := grounds.get("threshold")) is not None:
         lines.append(f"threshold {number(threshold)}")
     if grounds.get("note"):

@@ -7,7 +7,6 @@ or a script is loaded.
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, HTTPException
 from fastapi.responses import Response
@@ -15,9 +14,6 @@ from PIL import Image, ImageFilter
 
 from poolsieve.review.access import Reviewer
 from poolsieve.review.site import Here
-
-if TYPE_CHECKING:
-    from poolsieve.images.sources import Item
 
 SIZE = 640
 """Longest side of a thumbnail, in pixels."""
@@ -33,14 +29,6 @@ def thumbnail_jpeg(image: Image.Image) -> bytes:
     small = image.convert("RGB")
     small.thumbnail((SIZE, SIZE))
     return _jpeg(small)
-
-
-def item_thumbnail(item: Item) -> bytes | None:
-    """The thumbnail of an image of a source; None if it cannot be read any more."""
-    from poolsieve.images.sources import read_content
-
-    content = read_content(item, None, at_least=SIZE)
-    return None if content.image is None else thumbnail_jpeg(content.image)
 
 
 def softened(jpeg: bytes, *, blur: bool, grey: bool) -> bytes:

@@ -1,6 +1,5 @@
 """Schemes: lists of stages that decide about chunks of images, all on the same runner and cost meter."""
 
-from poolsieve.schemes.conformance import check_scheme
 from poolsieve.schemes.cost_model import CostMeter, Part, register_part
 from poolsieve.schemes.decoded_pools import DecodedPools
 from poolsieve.schemes.dorfman_pools import DisjointPools
@@ -14,6 +13,7 @@ from poolsieve.schemes.pools import Pools
 from poolsieve.schemes.prevalence import Prevalence, PrevalenceEstimator
 from poolsieve.schemes.runner import Chunk
 from poolsieve.schemes.scheme import Scheme, list_schemes, make_scheme
+from poolsieve.schemes.scheme_checks import check_scheme
 from poolsieve.schemes.stages import Decision, Stage, Undecided, list_stages, make_stage, register_stage
 
 __all__ = [

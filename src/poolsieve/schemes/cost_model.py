@@ -47,6 +47,10 @@ class Price(Protocol):
     def pooled(self) -> int:
         """Back and last layer for one pool where pools are merged at several depths; else 0."""
 
+    @property
+    def whole(self) -> int:
+        """One individual test."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -101,11 +105,6 @@ RETESTS = register_part(
 )
 
 
-def whole(price: Price) -> int:
-    """Multiply-adds of one individual test."""
-    return price.individual or FRONT.cost(price) + RETESTS.cost(price)
-
-
 def _zeros() -> dict[str, Any]:
     return Counter()  # what is missing is 0
 
@@ -141,7 +140,7 @@ class Work:
 
     def shares(self) -> dict[str, float]:
         """What each part cost, as a share of testing every image individually."""
-        paid = max(self.images, 1) * whole(self.price)
+        paid = max(self.images, 1) * self.price.whole
         return {part.name: self.runs[part.name] * part.cost(self.price) / paid for part in list_parts()}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -12,7 +14,7 @@ from poolsieve.decoders.binary_decoders import positive_pools_of
 from poolsieve.designs import Pooling, disjoint_design
 from poolsieve.schemes.decoded_pools import DecodedPools
 from poolsieve.schemes.pool_stage import PoolStage, Values
-from poolsieve.schemes.stages import Undecided, register_stage
+from poolsieve.schemes.stages import Stage, Undecided, register_stage
 
 
 @register_stage("disjoint_pools")
@@ -29,6 +31,20 @@ class DisjointPools(PoolStage):
     def chunk_size(self, usual: int) -> int:
         """So that pools are full."""
         return -(-usual // self.pool_size) * self.pool_size
+
+    def futile(self, before: Sequence[Stage], prevalence: float) -> str | None:
+        """Also whether it follows a round of smaller pools, each image of which has a bad one beside it.
+
+        A look between them may tell these apart.
+        """
+        rounds = itertools.takewhile(lambda stage: stage.pools, reversed(before))
+        sizes = [stage.pool_size for stage in rounds if isinstance(stage, DisjointPools)]
+        if sizes and self.pool_size > min(sizes):
+            return (
+                f"with pool_size={self.pool_size} pools what pools of {min(sizes)} left, and so hardly ever "
+                "finds a clean one; put larger pools before smaller ones"
+            )
+        return super().futile(before, prevalence)
 
     def design_for(self, images: int, chunk: int) -> Pooling:
         """Consecutive images of a random order."""

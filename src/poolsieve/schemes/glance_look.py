@@ -27,6 +27,21 @@ class Glance(Look):
     it is the rest of a network whose first blocks other looks and pools share.
     """
 
+    @property
+    def called(self) -> str:
+        """A look at what was shrunken."""
+        return "the look at it small"
+
+    @property
+    def way(self) -> str:
+        """At what it looks."""
+        return "at it small"
+
+    @property
+    def first_look(self) -> str:
+        """That nothing was seen of the whole image yet."""
+        return "looked at small first"
+
     def grid(self) -> dict[str, tuple[Any, ...]]:
         """Also lower bounds than other looks have: most images look clear at a glance."""
         return {"clear_below": (3e-5, 1e-4, *BOUNDS)} if self.bounded else {}

@@ -24,6 +24,11 @@ class Head(Look):
     Without bounds it gives pools their priors; a bundle whose head is not calibrated then does without.
     """
 
+    @property
+    def called(self) -> str:
+        """Which head."""
+        return "the cheap head"
+
     def log_likelihoods(self, chunk: Chunk, images: Images) -> NDArray[np.float64]:
         """By the head's calibrated logits."""
         return chunk.likelihoods.of_heads(chunk.head_logits(images))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,9 +59,31 @@ class Look(Stage):
         return (self.clear_below > 0) + (self.flag_above < 1) + (self.test_above < 1)
 
     @property
+    def way(self) -> str:
+        """How people say it looks, after "a look" or "then"."""
+        return f"by {self.called}"
+
+    @property
+    def first_look(self) -> str:
+        """What people are told of it where it is the first."""
+        return f"first look {self.way}"
+
+    @property
     def bound(self) -> str | None:
         """What it clears by, if it decides anything."""
         return "clear_below" if self.bounded else None
+
+    def futile(self, before: Sequence[Stage], prevalence: float) -> str | None:
+        """Whether it clears all images, or flags all, whatever it sees."""
+        if self.clear_below >= 1:
+            return f"clears every image with clear_below={self.clear_below}; lower it, or leave the look out"
+        if self.flag_above <= 0:
+            return f"flags every image with flag_above={self.flag_above}; raise it, with 1 it flags none"
+        return None
+
+    def at(self, bound: float) -> dict[str, Any]:
+        """Not all images, where odds are so long that their probability is 1 in floating point."""
+        return {name: min(value, math.nextafter(1, 0)) for name, value in super().at(bound).items()}
 
     @property
     def unplanned(self) -> str | None:

@@ -12,9 +12,10 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from poolsieve.bundles.config import FORMAT_VERSION, BundleConfig, GlanceRecord, Merge, MultiplyAdds
+from poolsieve.bundles.config import FORMAT_VERSION, BundleConfig, GlanceRecord, MultiplyAdds
 from poolsieve.calibration import Calibration, CountingCalibration, OutputScaling, RocCurve
-from poolsieve.engines.base import FrontFeatures, HeadOutput, NetworkOutput
+from poolsieve.engines.engine import FrontFeatures, HeadOutput, NetworkOutput
+from poolsieve.network_forms import Merge
 from poolsieve.schemes.runner import Features
 
 SIDE = 8
@@ -69,7 +70,7 @@ def planted_config(pool_sizes: Sequence[int], merge: Merge) -> BundleConfig:
         cut="front",
         merge=merge,
         input_size=SIDE,
-        squaring="stretch",
+        resize_mode="stretch",
         mean=(0.0, 0.0, 0.0),
         scale=(1.0, 1.0, 1.0),
         feature_shape=(3, 1, 1),

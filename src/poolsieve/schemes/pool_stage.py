@@ -19,6 +19,7 @@ from poolsieve.designs import Pooling, PoolingDesign, balanced_design
 from poolsieve.designs.feasibility import Parameters, broken_bound, larger
 from poolsieve.parameters import Interval, parameter
 from poolsieve.schemes.cost_model import FRONT, HEAD, Part, Price
+from poolsieve.schemes.look import Look
 from poolsieve.schemes.look_alikes import find_stand_ins
 from poolsieve.schemes.stages import Stage, Undecided, together
 
@@ -61,6 +62,11 @@ class PoolStage(Stage):
     pools: ClassVar = True
 
     pool_size: int = parameter(USUAL_POOL_SIZE, Interval(low=2, whole=True))
+
+    @property
+    def called(self) -> str:
+        """The pools that an image was in."""
+        return "its pools"
 
     @abstractmethod
     def design_for(self, images: int, chunk: int) -> Pooling:
@@ -162,6 +168,27 @@ class PoolStage(Stage):
     def parts(self, price: Price, *, gated: bool) -> tuple[Part, ...]:
         """Front, and gate if there is one, for each image; pools are counted apart."""
         return (FRONT, HEAD) if gated else (FRONT,)
+
+    def futile(self, before: Sequence[Stage], prevalence: float) -> str | None:
+        """Whether a look before leaves no image to pools."""
+        for look in before:
+            if isinstance(look, Look) and look.test_above < 1 and look.test_above <= look.clear_below:
+                return (
+                    f"has no image to pool: {look.name} clears all below clear_below={look.clear_below} and "
+                    f"keeps the others out of pools with test_above={look.test_above}; raise that, or leave "
+                    "these pools out"
+                )
+        return None
+
+    def unfit(self, chunk: int) -> str | None:
+        """Whether its pools are larger than a chunk."""
+        size = max(self.sizes)
+        if size <= chunk:
+            return None
+        return (
+            f"has pools of {size}, which no chunk of {chunk} can fill; take chunks of at least {size}, or "
+            "smaller pools"
+        )
 
     def check(self, pool_sizes: Sequence[int]) -> None:
         """Whether there are counting networks for its pools."""

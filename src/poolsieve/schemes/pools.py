@@ -63,6 +63,10 @@ class Pools(BalancedPools):
         assert self.large_pool_size is not None
         return [(images & ~large, self.pool_size), (large, self.large_pool_size)]
 
+    def chunk_size(self, usual: int) -> int:
+        """So that larger pools can be full, too."""
+        return super().chunk_size(max(usual, *self.sizes))
+
     def _design_of(self, size: int, images: int, chunk: int) -> Pooling:
         if size == self.pool_size:
             return self.design_for(images, chunk)
@@ -79,11 +83,14 @@ class Pools(BalancedPools):
         return 6 + 2 * (self.large_below > 0)
 
     def futile(self, before: Sequence[Stage], prevalence: float) -> str | None:
-        """Whether a bad image without others in its pools is cleared with them, though all are read aright.
+        """Also whether a bad image without others in its pools is cleared with them, though read aright.
 
         Its odds are then ((1 − p) / p)^(c − 1) / (r − 1)^c, for c pools of r. Looks before may tell it from
         its pool-mates, and where several of these are bad as a rule, pools read more.
         """
+        unseen = super().futile(before, prevalence)
+        if unseen is not None:
+            return unseen
         c, r = self.pools_per_image, self.pool_size
         if any(not stage.pools for stage in before) or prevalence * c * (r - 1) > 1:
             return None

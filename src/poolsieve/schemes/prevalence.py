@@ -52,10 +52,10 @@ class PrevalenceEstimator:
             weight: What each group counts for.
         """
         table, held = np.asarray(likelihoods, dtype=np.float64), np.asarray(sizes)
-        chances = np.exp(np.maximum(table - table.max(axis=1, keepdims=True), _LEAST))
+        ratios = np.exp(np.maximum(table - table.max(axis=1, keepdims=True), _LEAST))
         for size in np.unique(held):
-            terms = np.log(chances[held == size, : size + 1] @ _count_chances(int(size)))  # (groups, shares)
-            self.log_likelihood += weight * terms.sum(axis=0)
+            terms = ratios[held == size, : size + 1] @ _count_probabilities(int(size))  # (groups, shares)
+            self.log_likelihood += weight * np.log(terms).sum(axis=0)
         self.groups += len(table)
 
     def forget(self, keep: float) -> None:
@@ -80,7 +80,7 @@ class PrevalenceEstimator:
 
 
 @cache
-def _count_chances(size: int) -> NDArray[np.float64]:
+def _count_probabilities(size: int) -> NDArray[np.float64]:
     """P(k of `size` images are bad) at each of `SHARES`.  # (size + 1, shares)."""
     bad = np.arange(size + 1)[:, None]
     # Written out, as importing scipy.stats takes longer than the first verdict may.

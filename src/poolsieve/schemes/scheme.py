@@ -30,6 +30,8 @@ USUAL_CHUNK = 100
 """Images of a chunk where neither the caller nor a design says otherwise."""
 UNNAMED = "stages"
 """Name of schemes that are not in the table."""
+BETWEEN_STAGES = " → "
+"""In the text of these."""
 
 SCHEMES: dict[str, tuple[Stage, ...]] = {
     "individual": (Test(),),
@@ -67,9 +69,10 @@ class Scheme:
                 allowed.check(self.name, one.name, getattr(self, one.name))
         _check_order(self.stages)
         for place, stage in enumerate(self.stages):
-            futile = stage.futile(self.stages[:place], self.prevalence)
-            if futile is not None:
-                raise ValueError(f"{stage.name} {futile}")
+            before = self.stages[:place]
+            senseless = stage.futile(before, self.prevalence) or stage.unfit(self.chunk_size)
+            if senseless is not None:
+                raise ValueError(f"{stage.name} {senseless}")
 
     @property
     def chunk_size(self) -> int:
@@ -190,7 +193,7 @@ class Scheme:
     def __str__(self) -> str:
         """Name and all parameters: what a verdict record tells of the scheme."""
         if self.name == UNNAMED:
-            stages = " → ".join(map(str, self.stages))
+            stages = BETWEEN_STAGES.join(map(str, self.stages))
             return f"{stages} (chunk={self.chunk_size}, prevalence={self.prevalence})"
         return f"{self.name}({', '.join(f'{name}={value}' for name, value in self.parameters().items())})"
 
@@ -239,7 +242,7 @@ def make_scheme(name: str, pool_sizes: Sequence[int], **parameters: Any) -> Sche
     given = {key: value for key, value in parameters.items() if value is not None}
     stages = SCHEMES[name]
     if given.pop("use_head", True) is False:
-        stages = tuple(stage for stage in stages if stage.name != Head.name or stage.bound)
+        stages = without_prior_head(stages)
         if len(stages) == len(SCHEMES[name]):
             raise ValueError(f"{name} has no parameter 'use_head': no head gives priors in it")
     whole = {key: given.pop(key) for key in ("chunk", "prevalence") if key in given}
@@ -255,6 +258,11 @@ def make_scheme(name: str, pool_sizes: Sequence[int], **parameters: Any) -> Sche
     for stage in made:
         stage.check(pool_sizes)
     return Scheme(made, name, **whole)
+
+
+def without_prior_head(stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """The stages without a head that only gives priors."""
+    return tuple(stage for stage in stages if stage.name != Head.name or stage.bound)
 
 
 def parameter_names(stages: Sequence[Stage]) -> dict[str, tuple[int, str]]:

@@ -287,6 +287,11 @@ class Stage(ABC):
         return 0
 
     @property
+    def called(self) -> str:
+        """What people call it where it decided: "decided by …"."""
+        return self.name
+
+    @property
     def unplanned(self) -> str | None:
         """Why recordings cannot tell what it does, for people; None if they can."""
         return None
@@ -297,6 +302,10 @@ class Stage(ABC):
 
     def futile(self, before: Sequence[Stage], prevalence: float) -> str | None:
         """Why it can find nothing after those stages, and what would help; None if it can."""
+        return None
+
+    def unfit(self, chunk: int) -> str | None:
+        """Why it makes no sense in chunks of so many images, and what would help; None if it does."""
         return None
 
     def check(self, pool_sizes: Sequence[int]) -> None:  # noqa: B027 - most stages need nothing of the bundle
@@ -339,6 +348,11 @@ def register_stage(name: str) -> Callable[[StageClass], StageClass]:
 def list_stages() -> list[str]:
     """Names of all stages, sorted."""
     return sorted(_REGISTRY)
+
+
+def find_stage(name: str) -> type[Stage] | None:
+    """The class of a stage; None if there is none of that name."""
+    return _REGISTRY.get(name)
 
 
 def make_stage(name: str, **parameters: Any) -> Stage:

@@ -6,10 +6,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from poolsieve.moderation.verdicts import Status
 from poolsieve.serving.judging import Pending, PolicyOutcome
 from poolsieve.store import Job, StoredVerdict
-
-Status = Literal["flagged", "clear", "error", "not_image"]
 
 
 class PolicyResult(BaseModel):

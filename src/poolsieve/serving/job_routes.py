@@ -31,7 +31,7 @@ from poolsieve.serving.moderate_routes import refusals
 from poolsieve.serving.outgoing import NotAllowedError
 from poolsieve.serving.requests import read_policies
 from poolsieve.serving.service import Service
-from poolsieve.store import JobConflictError
+from poolsieve.store import Job, JobConflictError, StoredVerdict
 
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _MAX_IDEMPOTENCY_KEY = 255
@@ -76,6 +76,20 @@ def job_router(service: Service) -> APIRouter:
 
     async def parse(work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(service.parsing, work)
+
+    async def find_job(job_id: str, key_id: str) -> Job:
+        identity = _identity(job_id)
+        job = await ask(lambda: service.store.jobs.get(identity, key_id=key_id))
+        if job is None:
+            raise Refused(404, "not_found", "there is no such job of this key")
+        return job
+
+    async def find_verdict(verdict_id: str, key_id: str) -> StoredVerdict:
+        identity = _identity(verdict_id)
+        verdict = await ask(lambda: service.store.verdicts.get(identity, key_id=key_id))
+        if verdict is None:
+            raise Refused(404, "not_found", "there is no such verdict of this key")
+        return verdict
 
     @router.post(
         "/v1/jobs",
@@ -132,10 +146,7 @@ def job_router(service: Service) -> APIRouter:
     )
     async def get_job(request: Request, job_id: str) -> JobAnswer:
         key = await service.access.key(request, "jobs")
-        job = await ask(lambda: service.store.jobs.get(_identity(job_id), key_id=key.id))
-        if job is None:
-            raise Refused(404, "not_found", "there is no such job of this key")
-        return JobAnswer.of(job)
+        return JobAnswer.of(await find_job(job_id, key.id))
 
     @router.get(
         "/v1/jobs/{job_id}/verdicts",
@@ -151,9 +162,7 @@ def job_router(service: Service) -> APIRouter:
         limit: int = Query(_MAX_PAGE, ge=1, le=_MAX_PAGE, description="Images of a page."),
     ) -> Response:
         key = await service.access.key(request, "jobs")
-        job = await ask(lambda: service.store.jobs.get(_identity(job_id), key_id=key.id))
-        if job is None:
-            raise Refused(404, "not_found", "there is no such job of this key")
+        job = await find_job(job_id, key.id)
         page = await ask(lambda: service.store.verdicts.of_job(job.id, after=after, limit=limit))
         lines = [VerdictAnswer.of(verdict).model_dump_json() + "\n" for verdict in page]
         last = page[-1].position if page else None
@@ -165,12 +174,9 @@ def job_router(service: Service) -> APIRouter:
     )
     async def cancel_job(request: Request, job_id: str) -> JobAnswer:
         key = await service.access.key(request, "jobs")
-        identity = _identity(job_id)
-        if await ask(lambda: service.store.jobs.get(identity, key_id=key.id)) is None:
-            raise Refused(404, "not_found", "there is no such job of this key")
-        await ask(lambda: service.store.jobs.cancel(f"key {key.id}", identity))
-        job = await ask(lambda: service.store.jobs.get(identity))
-        assert job is not None
+        found = await find_job(job_id, key.id)
+        await ask(lambda: service.store.jobs.cancel(f"key {key.id}", found.id))
+        job = await find_job(job_id, key.id)
         archive = (job.source or {}).get("archive")
         _remove(None if archive is None else Path(archive))
         return JobAnswer.of(job)
@@ -183,10 +189,7 @@ def job_router(service: Service) -> APIRouter:
     )
     async def get_verdict(request: Request, verdict_id: str) -> VerdictAnswer:
         key = await service.access.key(request, "verdicts")
-        verdict = await ask(lambda: service.store.verdicts.get(_identity(verdict_id), key_id=key.id))
-        if verdict is None:
-            raise Refused(404, "not_found", "there is no such verdict of this key")
-        return VerdictAnswer.of(verdict)
+        return VerdictAnswer.of(await find_verdict(verdict_id, key.id))
 
     @router.post(
         "/v1/verdicts/{verdict_id}/decision",
@@ -203,12 +206,9 @@ def job_router(service: Service) -> APIRouter:
     async def decide(request: Request, verdict_id: str) -> VerdictAnswer:
         key = await service.access.key(request, "decisions")
         made = _decision(await read_body(request, 65_536, service.unread))
-        identity = _identity(verdict_id)
-        verdict = await ask(lambda: service.store.verdicts.get(identity, key_id=key.id))
-        if verdict is None:
-            raise Refused(404, "not_found", "there is no such verdict of this key")
+        verdict = await find_verdict(verdict_id, key.id)
         actor = f"key {key.id}"
-        await ask(lambda: service.store.verdicts.decide(actor, identity, made.decision, made.comment))
+        await ask(lambda: service.store.verdicts.decide(actor, verdict.id, made.decision, made.comment))
         return VerdictAnswer.of(verdict)
 
     return router

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from PIL import Image
@@ -26,7 +26,7 @@ from poolsieve.serving.batching import Batcher, Dispatch, Refusal, Waiting
 from poolsieve.serving.limits import Limits
 from poolsieve.serving.metrics import Metrics
 from poolsieve.serving.policies import JudgedChunk, Policy
-from poolsieve.store import ChunkRecord, Store, VerdictRecord, grounds_of
+from poolsieve.store import ChunkRecord, Store, VerdictRecord
 from poolsieve.store.deliveries import NewDelivery
 
 _LOG = logging.getLogger(__name__)
@@ -382,18 +382,13 @@ class Judge:
 
 def _verdict_record(image: Pending, verdict: Verdict, judged: JudgedChunk) -> VerdictRecord:
     prepared = image.prepared[next(iter(image.prepared))]
-    grounds = grounds_of(verdict, threshold=judged.scheme.threshold)
-    if grounds["note"] and "position" in grounds["note"]:  # callers are not told who was judged with whom
-        grounds["note"] = "judged with another image that looks like it"
-    data = image.data
-    return VerdictRecord(
+    record = VerdictRecord.of(verdict, threshold=judged.scheme.threshold)
+    note, data = record.grounds["note"], image.data
+    if note and "position" in note:  # callers are not told who was judged with whom
+        record.grounds["note"] = "judged with another image that looks like it"
+    return replace(
+        record,
         name=image.name,
-        sha256=verdict.sha256,
-        status=verdict.status,
-        score=verdict.score,
-        decided_by=verdict.decided_by,
-        reason=verdict.reason,
-        grounds=grounds,
         thumbnail=None if prepared.pixels is None else lambda: _jpeg(prepared),
         original=None if data is None else lambda: data,
         key_id=image.key_id,

@@ -35,11 +35,11 @@ def find_knee(scheme: Scheme, config: BundleConfig) -> int:
 def expected_cost(scheme: Scheme, config: BundleConfig, images: int) -> float:
     """Cost of a chunk as a share of testing each image, at the prevalence that the scheme expects."""
     meter, rng = CostMeter(config.cost), np.random.default_rng(0)
-    evidence = LikelihoodModel(planted_calibration(config.pool_sizes))
+    likelihoods = LikelihoodModel(planted_calibration(config.pool_sizes))
     for _ in range(math.ceil(_IMAGES / images)):
         pixels = planted_pixels(rng.random(images) < scheme.prevalence)
         chunk = Chunk(
-            *(PlantedNetworks(), evidence, meter, pixels, np.arange(images), images),
+            *(PlantedNetworks(), likelihoods, meter, pixels, np.arange(images), images),
             gated=config.merge == "gated",
         )
         scheme.decide(chunk, rng)

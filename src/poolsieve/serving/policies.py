@@ -16,8 +16,8 @@ from poolsieve.moderation import Moderator, PreparedImage, Run, Verdict
 from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.plans import Plan, Target
 from poolsieve.schemes import Scheme, make_scheme
-from poolsieve.schemes.cost_model import whole
 from poolsieve.schemes.runner import Networks
+from poolsieve.schemes.scheme import SCHEMES
 from poolsieve.serving.batching import Line
 from poolsieve.serving.knees import find_knee
 from poolsieve.serving.run_times import RunTimes
@@ -122,7 +122,7 @@ class Policy:
     @property
     def view(self) -> tuple[int, str]:
         """What images are brought to; policies with the same can share what was read."""
-        return self.bundle.config.input_size, self.bundle.config.squaring
+        return self.bundle.config.input_size, self.bundle.config.resize_mode
 
     def prepare(self, data: bytes, name: str) -> PreparedImage:
         """Read one image; one that cannot be read is told so by its verdict."""
@@ -147,7 +147,7 @@ class Policy:
         before, paid, read = dict(meter.seconds), meter.multiply_adds, meter.images
         verdicts = self.moderator.judge_chunk(images, self.run)
         seconds = {part: spent - before.get(part, 0.0) for part, spent in meter.seconds.items()}
-        cost = (meter.multiply_adds - paid) / max(1.0, (meter.images - read) * whole(meter.price))
+        cost = (meter.multiply_adds - paid) / max(1.0, (meter.images - read) * meter.price.whole)
         self._find_knee()
         return JudgedChunk(verdicts, scheme, number, self.moderator.seed, cost, seconds)
 
@@ -190,10 +190,11 @@ class Policy:
 
 
 def _check_served(scheme: Scheme) -> None:
-    if any(stage.pools for stage in scheme.stages[-1:]):
+    if scheme.stages[-1].pools:
+        served = [name for name, stages in sorted(SCHEMES.items()) if not stages[-1].pools]
         raise ValueError(
             f"{scheme.name} decides by pools alone, where images can hide each other; serve with "
-            "auto, adaptive, dorfman, cascade, glance or individual"
+            f"{', '.join(('auto', *served))}"
         )
 
 
@@ -219,7 +220,7 @@ def load_policies(
 
     Args:
         bundles: Folders, or names of bundles that come with the package.
-        scheme: As in `Moderator.load`; `oneshot` is refused.
+        scheme: As in `Moderator.load`; what decides by pools alone is refused.
         engine: As there.
         target: As there.
         threads: Threads that the engine computes on.

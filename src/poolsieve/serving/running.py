@@ -19,9 +19,9 @@ from typing import Any
 
 import uvicorn
 
-from poolsieve.serving.app import create_app
 from poolsieve.serving.connections import Server, guarded_protocol
 from poolsieve.serving.service import Service
+from poolsieve.serving.service_application import create_app
 
 _SWITCH_SECONDS = 0.001
 """How long a thread may compute while another waits: the loop that answers must not wait for the judge."""

@@ -18,10 +18,8 @@ from poolsieve.store import ChunkRecord, Store, VerdictRecord
 from poolsieve.store.deliveries import Delivery, NewDelivery
 
 _LOG = logging.getLogger(__name__)
-RETRIES = 5
-"""Tries after the first one."""
 BACK_OFF = (5.0, 30.0, 120.0, 600.0, 3600.0)
-"""Seconds before each of them."""
+"""Seconds before each try after the first one."""
 SIGNATURE = "X-Poolsieve-Signature"
 _CLAIM_SECONDS = 60.0
 _AT_ONCE = 20

@@ -60,6 +60,19 @@ class VerdictRecord:
     id: str | None = None
     sampled: bool | None = None
 
+    @classmethod
+    def of(cls, verdict: Verdict, *, threshold: float | None = None) -> VerdictRecord:
+        """What a verdict says itself; `threshold` is the score above which images were flagged."""
+        return cls(
+            name=verdict.path,
+            sha256=verdict.sha256,
+            status=verdict.status,
+            score=verdict.score,
+            decided_by=verdict.decided_by,
+            grounds=grounds_of(verdict, threshold=threshold),
+            reason=verdict.reason,
+        )
+
 
 @dataclass(frozen=True)
 class ChunkRecord:

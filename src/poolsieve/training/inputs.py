@@ -15,15 +15,10 @@ from torch import Tensor
 
 from poolsieve.images.datasets import ImageDataset
 from poolsieve.images.reading import read_image
-from poolsieve.images.transforms import (
-    DEFAULT_VIEWS,
-    Squaring,
-    ViewSettings,
-    plain_view,
-    random_view,
-)
+from poolsieve.images.transforms import plain_view, random_view
 from poolsieve.networks import Preprocessing
 from poolsieve.training.teaching import Teacher
+from poolsieve.view_settings import DEFAULT_VIEWS, ResizeMode, ViewSettings
 
 PLAIN_SHARE = 1 / 3
 """Share of images that are drawn as they are judged, among fresh views."""
@@ -43,7 +38,7 @@ class ViewSet:
     """
 
     size: int
-    resize_mode: Squaring = "pad"
+    resize_mode: ResizeMode = "pad"
     random_views: int = 0
     settings: ViewSettings = DEFAULT_VIEWS
     seed: int = 0

@@ -167,7 +167,7 @@ def _train_all(features: SplitFeatures, out: Path, *, task: str) -> dict[str, An
     entries = {
         "task": task,
         "kind": "classification" if settings.outliers is None else "outlier",
-        "squaring": settings.resize_mode,
+        "resize_mode": settings.resize_mode,
         "training_shapes": asdict(training_shapes(dataset)),
         "settings": settings.to_json(),
     }

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
+from poolsieve.network_forms import Counting, Merge
 from poolsieve.parameters import Choice, Interval, Several, check_parameters, parameter
-from poolsieve.view_settings import ViewSettings
+from poolsieve.view_settings import ResizeMode, ViewSettings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 MAX_POOL_SIZE = 256
 """Merging keeps in one byte which image of a pool was the largest."""
-
-Merge = Literal["gated", "max", "tree"]
-Counting = Literal["shared", "separate"]
 
 _FROM_0 = Interval(low=0, whole=True)
 _FROM_1 = Interval(low=1, whole=True)
@@ -231,8 +229,8 @@ class TrainingSettings(_Settings):
     readings: Literal["counts", "binary", "both"] = option(
         "counts",
         "counts: pooled networks tell how many images are bad (the paper's QPNN); binary: whether any is "
-        "(its BPNN), for Dorfman, COMP, NCOMP, belief propagation and adaptive; both: networks of either "
-        "kind, on the same front if that learns from images; the bundle holds a binary edition.",
+        "(its BPNN), for all schemes and decoders that need no counts; both: networks of either kind, on the "
+        "same front if that learns from images; the bundle holds a binary edition.",
     )
     merge: Merge = option(
         "gated",
@@ -331,7 +329,7 @@ class TrainingSettings(_Settings):
         _FROM_0,
     )
     view_settings: ViewSettings = field(default_factory=ViewSettings)
-    resize_mode: Literal["pad", "stretch"] | None = option(
+    resize_mode: ResizeMode | None = option(
         None,
         "Stretch images to squares, or pad them with zeros.",
         name="--stretch/--pad",

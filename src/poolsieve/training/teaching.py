@@ -46,9 +46,9 @@ class Teacher:
     def check(self, input_size: int, resize_mode: str | None) -> None:
         """Raise ValueError unless it takes images as those that learn do."""
         config = self.bundle.config
-        if (config.input_size, config.squaring) != (input_size, resize_mode):
+        if (config.input_size, config.resize_mode) != (input_size, resize_mode):
             raise ValueError(
-                f"{self.bundle.path} takes images of {config.input_size} pixels ({config.squaring}), but "
+                f"{self.bundle.path} takes images of {config.input_size} pixels ({config.resize_mode}), but "
                 f"what it is to teach takes {input_size} ({resize_mode}); train both alike "
                 "(--stretch, --pad, --input-size)"
             )

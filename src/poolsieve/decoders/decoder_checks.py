@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from poolsieve.decoders.base import Decoder, Decoding
+from poolsieve.decoders.decoder import Decoder, Decoding
 from poolsieve.decoders.noise import NOMINAL_ACCURACY, LatentNoise
 from poolsieve.decoders.readings import Readings
 from poolsieve.designs import Pooling, balanced_design, random_design

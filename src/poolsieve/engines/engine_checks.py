@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from poolsieve.bundles.config import BundleConfig
 from poolsieve.designs import NO_IMAGE
-from poolsieve.engines.base import Engine, FrontFeatures, HeadOutput, NetworkOutput
+from poolsieve.engines.engine import Engine, FrontFeatures, HeadOutput, NetworkOutput
 
 CLOSE = {"fp32": 1e-4, "low": 0.05}
 """Differences that are put down to rounding, as a share of the largest value if that is above 1."""

@@ -7,8 +7,8 @@ import pytest
 
 from poolsieve.bundles import load_bundle
 from poolsieve.engines import NetworkOutput, check_engine, list_engines, open_engine
-from poolsieve.engines.base import FrontFeatures, HeadOutput
-from poolsieve.engines.conformance import IMAGES, all_outputs, noise_images
+from poolsieve.engines.engine import FrontFeatures, HeadOutput
+from poolsieve.engines.engine_checks import IMAGES, all_outputs, noise_images
 from poolsieve.engines.onnxruntime_engine import OnnxRuntimeEngine
 
 

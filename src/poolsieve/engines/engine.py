@@ -156,7 +156,7 @@ class Engine(ABC):
     def individual(self, features: NDArray[np.float32] | NDArray[np.uint8]) -> NetworkOutput:
         """The individual network on images, from their front features on.
 
-        With an outlier bundle the logits are the evidence that its readings make of the networks' outputs.
+        With an outlier bundle the logits are those that its readings combine with the density of vectors.
 
         Args:
             features: Their front features, or the images as for `front` if the bundle is joined.

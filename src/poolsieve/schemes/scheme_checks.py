@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poolsieve.bundles.config import Merge
 from poolsieve.decoders import Readings
 from poolsieve.designs import Pooling
 from poolsieve.multiply_adds import MultiplyAdds
+from poolsieve.network_forms import Merge
 from poolsieve.schemes.cost_model import POOLS, CostMeter, Work, list_parts
 from poolsieve.schemes.individual import Test
 from poolsieve.schemes.likelihood_model import LikelihoodModel
