@@ -157,12 +157,6 @@ RUNS = {
             ),
         )
     },
-    "cars-binary": Run(
-        "cars_offtopic.csv",
-        replace(_cars(), readings="binary"),
-        "cars: BPNN for QPNN",
-        "cars",
-    ),
     "cars-balance": Run(
         "cars_offtopic.csv", replace(_cars(), balance="flagged"), "cars with the paper's epochs"
     ),
