@@ -16,6 +16,8 @@ from poolsieve.evaluation.detection_measures import Detection
 from poolsieve.evaluation.evaluation_plan import EvaluationPlan
 from poolsieve.evaluation.mixtures import Mixture
 from poolsieve.evaluation.report_figures import (
+    FIGURE_GROUPS,
+    detection_figures,
     plot_cost,
     plot_detection_of,
     plot_frontier,
@@ -26,6 +28,7 @@ from poolsieve.evaluation.report_page import headline, page, tables
 from poolsieve.evaluation.results import EvaluationRow, ImageErrors, Saving, savings, sensitivity_at
 from poolsieve.images.datasets import load_dataset
 from poolsieve.schemes import make_scheme
+from poolsieve.schemes.scheme import SCHEMES
 from poolsieve.statistics import Proportion
 
 PLAN = EvaluationPlan(
@@ -91,6 +94,16 @@ def test_every_method_is_measured_at_every_prevalence(found, bundle):
     assert sum(found.two_objects.double) == sum(found.two_objects.single) == 10
     assert found.two_objects.images == 2  # test-1 is an ordinary image, val-0 one of another split
     assert {row.method for row in found.timings} == {"individual", "dorfman", "adaptive"}
+
+
+def test_every_scheme_of_the_table_is_drawn(found):
+    grouped = {name for group in FIGURE_GROUPS.values() for name in group}
+    assert "early_exit" not in grouped  # it has stages, and nobody has to know it
+    row = next(row for row in found.rows if row.method == "individual")
+    rows = [row, *(replace(row, method=name, title=name) for name in SCHEMES if name != "individual")]
+    figures = detection_figures(replace(found, rows=rows))
+    drawn = {text.get_text() for figure in figures.values() for text in figure.legends[0].get_texts()}
+    assert drawn >= set(SCHEMES) - {"individual"}
 
 
 def test_an_interrupted_evaluation_goes_on_and_ends_with_the_same_numbers(

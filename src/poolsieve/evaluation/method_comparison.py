@@ -18,8 +18,9 @@ from poolsieve.evaluation.results import EvaluationRow, FrontierPoint, TimingRow
 from poolsieve.evaluation.scheme_runs import SchemeRun
 from poolsieve.progress import Reporter
 from poolsieve.schemes import Scheme
+from poolsieve.schemes.scheme import SCHEMES
 
-TIMED = ("individual", "dorfman", "classo", "mip", "glance", "cascade", "adaptive", "auto")
+TIMED = (*SCHEMES, "classo", "mip", "auto")
 """Methods whose wall-clock time is taken."""
 _FRONTIER_NEAR = 0.01
 _NEW_POOLS = 5

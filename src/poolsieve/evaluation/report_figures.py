@@ -11,6 +11,7 @@ from poolsieve.evaluation.detection_figure import DetectionPoint, label_prevalen
 from poolsieve.evaluation.results import Evaluation, EvaluationRow, FrontierPoint, Saving, TwoObjects
 from poolsieve.figures import COLOURS, new_figure
 from poolsieve.line_styles import styles_of
+from poolsieve.schemes.scheme import SCHEMES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +42,8 @@ FIGURE_GROUPS = {
         "downsample-bp",
     ),
 }
-"""Methods that are shown together, so that no figure has more lines than can be told apart."""
+"""Methods that are shown together, so that no figure has more lines than can be told apart; other schemes
+of the table have one of their own."""
 
 
 def plot_savings(savings: Sequence[Saving], *, bad: str = "bad") -> Figure:
@@ -85,7 +87,10 @@ def percent(share: float) -> str:
 
 def detection_figures(evaluation: Evaluation) -> dict[str, Figure]:
     """What the methods of each group find, by the group's title; groups that were not tried are left out."""
-    groups = {title: rows_of(evaluation, methods) for title, methods in FIGURE_GROUPS.items()}
+    grouped = {name for methods in FIGURE_GROUPS.values() for name in methods}
+    others = [name for name in SCHEMES if name not in grouped]
+    shown = FIGURE_GROUPS | {"Other schemes": ("individual", "mip", *others)}
+    groups = {title: rows_of(evaluation, methods) for title, methods in shown.items()}
     return {
         title: plot_detection_of(rows, bad=evaluation.wording.bad)
         for title, rows in groups.items()
