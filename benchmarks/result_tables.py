@@ -104,6 +104,12 @@ def shipped(bundle: str) -> str:
     )
 
 
+_SPEEDS = (
+    " Images/s: JPEGs of 2 megapixels, from files to verdicts, in int8; there "
+    "[decoding takes half of the time](docs/results.md#time-on-photographs), whatever looks at them.\n"
+)
+
+
 def readme() -> str:
     """The table of the first page: no intervals, and images a second where they were measured."""
     rows = {row["method"]: row for row in read_result("shipped-firearms")["rows"]}
@@ -123,9 +129,7 @@ def readme() -> str:
         f"{table(heading, lines)}\n{first['images']:,} draws from {first['distinct_bad']:,} firearms and "
         f"{first['distinct_clear']:,} other test images. The default plan finds "
         f"{share(rows['auto']['sensitivity_low'])} to {share(rows['auto']['sensitivity_high'])} "
-        "of the firearms (95% interval)."
-        + (" Images/s: JPEGs of 2 megapixels, from files to verdicts, in int8.\n" if speeds else "\n")
-        + cars_in_short()
+        "of the firearms (95% interval)." + (_SPEEDS if speeds else "\n") + cars_in_short()
     )
 
 
