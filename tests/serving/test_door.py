@@ -89,6 +89,18 @@ def test_health_and_docs_need_no_key(sqlite_url, tmp_path):
         assert get("/readyz").status_code == 503
 
 
+def test_what_there_is_not_is_refused_like_all_else(sqlite_url, tmp_path):
+    with serving(sqlite_url, data=tmp_path) as served:
+        for method, path, status, code in (
+            ("GET", "/v1/nothing", 404, "not_found"),
+            ("GET", "/v1/moderate", 405, "method_not_allowed"),
+        ):
+            answer = httpx.request(method, served.address + path, timeout=90, trust_env=False)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+            assert "/docs" in answer.json()["error"]["message"]
+            assert status != 405 or answer.headers["Allow"] == "POST"
+
+
 def send(served, data, *, finish=True):
     """Raw bytes to the service; what it answers until it closes, or the status line comes."""
     with socket.create_connection(("127.0.0.1", served.port), timeout=90) as raw:

@@ -32,6 +32,7 @@ def test_the_command_serves_tells_where_and_ends_well(tmp_path):
         address = told[0].split(" at ")[1].split()[0]
         link, key = told[1].split()[-1], told[2].split()[-1]
         assert told[3].startswith("curl ") and key in told[3]
+        assert os.name != "posix" or (tmp_path / "data").stat().st_mode & 0o077 == 0
         assert httpx.get(link, timeout=90, trust_env=False).status_code == 200
         Image.new("RGB", (300, 200), "green").save(tmp_path / "photo.jpg")
         answer = httpx.post(

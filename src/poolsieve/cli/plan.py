@@ -133,6 +133,8 @@ def _price(bundle: Bundle, front_share: float | None, measured: bool) -> Price:
 def _print_choices(choices: Choices, runners_up: int, console: Console, *, projection: float | None) -> None:
     from rich.table import Table
 
+    from poolsieve.planning.search import NEAR_TIE
+
     if projection is not None:
         say(
             console, f"projection to a network with front share {projection}, as if it read like the bundle's"
@@ -158,6 +160,12 @@ def _print_choices(choices: Choices, runners_up: int, console: Console, *, proje
     ):
         table.add_row(*_row(choices.individual))
     console.print(table, highlight=False)
+    if any(one.meets_target and one.cost.value < best.cost.value for one in choices.plans):
+        say(
+            console,
+            f"chosen is {best.scheme}: costs that differ by at most {NEAR_TIE} are a tie, which the simpler "
+            "plan wins",
+        )
     for line in (*choices.left_out, *([] if best.note is None else [best.note])):
         say(console, line)
 

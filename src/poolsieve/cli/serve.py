@@ -85,7 +85,7 @@ def serve(
     policies = load_policies(
         bundle, scheme=scheme, engine=engine, threads=threads, precision=precision, prevalence=prevalence
     )
-    data.mkdir(parents=True, exist_ok=True)
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)  # it holds pictures and secrets
     options = Options(
         data=data,
         prefixes=prefix or (),
@@ -115,6 +115,8 @@ def _tell(service: Service, store: Store, address: str) -> None:
         _, text = store.keys.create("poolsieve", "first key")
         typer.echo(f"first API key, shown once: {text}")
         typer.echo(f'curl -F image=@photo.jpg -H "Authorization: Bearer {text}" {address}/v1/moderate')
+    else:
+        typer.echo(f"API keys are made on the settings page of {address}{REVIEW}")
 
 
 def _shown(host: str) -> str:

@@ -127,7 +127,7 @@ class Admission:
             words = (
                 "no more images can be taken now"
                 if refused.reason == "full"
-                else "the deadline cannot be met now"
+                else "the deadline cannot be met now; allow more deadline_ms, or try again later"
             )
             raise Refused(503, refused.reason, words, retry_after=refused.retry_after)
         self._images, self._coming = images, coming

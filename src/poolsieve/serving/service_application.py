@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi_offline import FastAPIOffline
+from starlette.exceptions import HTTPException
 
 from poolsieve._version import __version__
 from poolsieve.serving.errors import Refused, answer_refusal
@@ -44,6 +45,7 @@ def create_app(service: Service, *, mounts: Mapping[str, Any] | None = None) -> 
     )
     app.add_exception_handler(Refused, answer_refusal)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.add_exception_handler(HTTPException, _answer_no_route)
     app.include_router(moderate_router(service))
     app.include_router(job_router(service))
     app.include_router(_health_router(service))
@@ -58,6 +60,15 @@ async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
     return await answer_refusal(request, Refused(422, "bad_request", f"{place}: {first['msg']}"))
+
+
+async def _answer_no_route(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")
+    words = f"{request.method} {request.url.path}: {error.detail}; /docs lists what there is"
+    answer = Refused(error.status_code, code, words).response()
+    answer.headers.update(error.headers or {})  # such as Allow
+    return answer
 
 
 def _health_router(service: Service) -> APIRouter:
