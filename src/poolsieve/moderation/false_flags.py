@@ -111,7 +111,8 @@ def false_flags_sentence(totals: Totals, rates: DetectionRates | None) -> str:
     return (
         f"{which} {about} {found.value:,.0f} ({found.low:,.0f}–{found.high:,.0f}) "
         f"{'are' if totals.flagged > 1 else 'is'} expected to be false, by the estimated share of bad images "
-        f"and the specificity {rates.specificity} {rates.source} (95% intervals)."
+        f"and the specificity {rates.specificity} {rates.source} (95% intervals). That holds for images "
+        "of their kind; on others, such as drawings, it may be far off."
     )
 
 
