@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
+from planted import PlantedEngine
 from served import PATIENT, planted_policy, png, serving, wait_until
 from store_rows import chunk_record, verdict_record
 
@@ -117,6 +119,29 @@ def test_several_policies_read_an_image_once(sqlite_url, tmp_path):
         one = served.moderate([png(True)], policies="two").json()["results"][0]
         assert set(one["policies"]) == {"two"}
         assert served.moderate([png()], policies="three").status_code == 422
+
+
+class Watching(PlantedEngine):
+    """Remembers what the glance was given."""
+
+    def __init__(self):
+        super().__init__()
+        self.given = set()
+
+    def glance(self, images):
+        self.given |= {image.tobytes() for image in images}
+        return super().glance(images)
+
+
+def test_a_policy_sees_of_an_image_what_the_library_does_beside_others_too(sqlite_url, tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 255, (40, 48, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "large.jpg")  # the planted networks take 8 x 8 pixels
+    alone, beside = Watching(), Watching()
+    planted_policy("two", scheme="glance", engine=alone).moderator.judge(tmp_path / "large.jpg")
+    policies = [planted_policy("one"), planted_policy("two", scheme="glance", engine=beside)]
+    with serving(sqlite_url, policies=policies, data=tmp_path) as served:
+        assert served.moderate([(tmp_path / "large.jpg").read_bytes()]).status_code == 200
+    assert len(alone.given) == 1 and alone.given <= beside.given
 
 
 def test_thresholds_that_were_applied_hold_for_the_next_chunks(sqlite_url, tmp_path):

@@ -38,6 +38,9 @@ class ChunkJudge:
         frames: Frames that are looked at of an animation.
         small_views: Whether a stage may look at small views of images.
         threads: Threads that read images again which a stage needs to see larger.
+
+    Attributes:
+        view: What images are brought to.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class ChunkJudge:
         self._bundle, self._networks, self._seed = bundle, networks, seed
         config = bundle.config
         shrink = config.small_shrink if small_views else 1
-        self._request = ViewRequest(config.input_size, config.resize_mode, frames, shrink)
+        self.view = ViewRequest(config.input_size, config.resize_mode, frames, shrink)
         self._threads = threads
         self._likelihoods = LikelihoodModel(bundle.calibration)
 
@@ -68,7 +71,7 @@ class ChunkJudge:
             small: Whether the first stage needs no more than a small view; what it is given then does not
                 depend on this.
         """
-        return PreparedImage.of(item.name, read_views(item, data, self._request, small=small))
+        return PreparedImage.of(item.name, read_views(item, data, self.view, small=small))
 
     def judge(
         self, images: Sequence[PreparedImage], number: int, first: int, scheme: Scheme, meter: CostMeter
@@ -102,7 +105,7 @@ class ChunkJudge:
             self._networks,
             self._likelihoods,
             meter,
-            ChunkPixels([images[place] for place in places], self._request.size, readers),
+            ChunkPixels([images[place] for place in places], self.view.size, readers),
             places,
             len(images),
             gated=self._bundle.config.merge == "gated",

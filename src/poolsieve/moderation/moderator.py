@@ -40,6 +40,7 @@ from poolsieve.schemes import (
 if TYPE_CHECKING:
     from poolsieve.bundles import Bundle
     from poolsieve.engines.editions import WantedPrecision
+    from poolsieve.images.views import ViewRequest
     from poolsieve.schemes.runner import Networks
 
 LARGEST_SEED = 2**63 - 1
@@ -218,6 +219,11 @@ class Moderator:
             return totals.controller.scheme
         assert self._scheme is not None
         return self._scheme
+
+    @property
+    def view(self) -> ViewRequest:
+        """What images are brought to: moderators with the same can share what `prepare` makes."""
+        return self._chunk_judge.view
 
     @property
     def description(self) -> str:

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from PIL import Image
 
+from poolsieve.images.views import ViewRequest
 from poolsieve.moderation import PreparedImage, Verdict
 from poolsieve.planning.plans import Plan
 from poolsieve.serving.batching import Batcher, Dispatch, Refusal, Waiting
@@ -219,7 +220,7 @@ class Judge:
 
     def prepare(self, image: Pending, data: bytes) -> None:
         """Read an image once for all policies that take it alike."""
-        views: dict[tuple[int, str], PreparedImage] = {}
+        views: dict[ViewRequest, PreparedImage] = {}
         for name in image.policies:
             policy = self.policies[name]
             if policy.view not in views:

@@ -12,6 +12,7 @@ import numpy as np
 from poolsieve.bundles import Bundle, load_bundle
 from poolsieve.engines import open_engine, settle_precision
 from poolsieve.engines.editions import WantedPrecision
+from poolsieve.images.views import ViewRequest
 from poolsieve.moderation import Moderator, PreparedImage, Run, Verdict
 from poolsieve.planning.choosing import choose_scheme
 from poolsieve.planning.plans import Plan, Target
@@ -120,9 +121,9 @@ class Policy:
         return True
 
     @property
-    def view(self) -> tuple[int, str]:
+    def view(self) -> ViewRequest:
         """What images are brought to; policies with the same can share what was read."""
-        return self.bundle.config.input_size, self.bundle.config.resize_mode
+        return self.moderator.view
 
     def prepare(self, data: bytes, name: str) -> PreparedImage:
         """Read one image; one that cannot be read is told so by its verdict."""
